@@ -1,0 +1,106 @@
+// Package config finds out which servers exist. It reads the files of every
+// source, maps their dialects onto one form, merges them by one order, and says
+// what is wrong with which line. It starts nothing and asks no network.
+//
+// It imports nothing else of this project.
+package config
+
+// Server is one server's config after its dialect was mapped, before any
+// variable in it was expanded. Zero fields are absent.
+type Server struct {
+	Type               string            `json:"type"` // "stdio", "http", "sse"
+	Command            string            `json:"command,omitempty"`
+	Args               []string          `json:"args,omitempty"`
+	Env                map[string]string `json:"env,omitempty"`
+	Cwd                string            `json:"cwd,omitempty"`
+	URL                string            `json:"url,omitempty"`
+	Headers            map[string]string `json:"headers,omitempty"`
+	Enabled            *bool             `json:"enabled,omitempty"` // nil: true
+	TimeoutMs          *int64            `json:"timeoutMs,omitempty"`
+	Lazy               *bool             `json:"lazy,omitempty"`
+	IdleTimeoutMs      *int64            `json:"idleTimeoutMs,omitempty"`
+	AllowTools         []string          `json:"allowTools,omitempty"` // globs on raw tool names; nil: all; empty: none
+	DenyTools          []string          `json:"denyTools,omitempty"`  // deny wins
+	MaxConcurrentCalls int               `json:"maxConcurrentCalls,omitempty"`
+	Protocol           string            `json:"protocol,omitempty"` // pins a protocol version
+	Instructions       *bool             `json:"instructions,omitempty"`
+	TLS                *TLS              `json:"tls,omitempty"`
+	Proxy              string            `json:"proxy,omitempty"`
+	OAuth              map[string]any    `json:"oauth,omitempty"`
+}
+
+// TLS names the files of a server's own certificate authorities and client certificate.
+type TLS struct {
+	CAFile   string `json:"caFile,omitempty"`
+	CertFile string `json:"certFile,omitempty"`
+	KeyFile  string `json:"keyFile,omitempty"`
+}
+
+// Level says whose file an entry came from.
+type Level string
+
+const (
+	LevelHost    Level = "host"    // inline, or a file that the host named: trusted
+	LevelLocal   Level = "local"   // a user's own entry for this project: trusted
+	LevelProject Level = "project" // a file inside the project: needs trust
+	LevelUser    Level = "user"    // a user's own file: trusted
+)
+
+// Origin says where an entry was written.
+type Origin struct {
+	Provider     string `json:"provider"`     // "mcp-json", "cursor", "inline" …
+	ProviderName string `json:"providerName"` // for people: "MCP", "Cursor"
+	Path         string `json:"path,omitempty"`
+	Level        Level  `json:"level"`
+	Line         int    `json:"line,omitempty"` // of the entry's name, from 1
+	Column       int    `json:"column,omitempty"`
+}
+
+// Entry is one server that could be started.
+type Entry struct {
+	Name        string
+	Server      Server
+	Origin      Origin
+	Enabled     bool
+	Trusted     bool   // no record is needed, or one exists
+	Hash        string // "sha256:…": what a trust record names; also set for trusted entries
+	DuplicateOf string // another entry with the same connection, which is started instead
+	Dialect     Dialect
+	BaseDir     string // relative cwd, command and envFile are resolved against it
+	EnvFile     string // as written, or ""
+	EnvFileData []byte // the bytes that were hashed; read once at discovery for project files
+}
+
+// Shadowed is an entry that lost its name to another one.
+type Shadowed struct {
+	Name   string `json:"name"`
+	Source Origin `json:"source"`
+	By     Origin `json:"by"`
+}
+
+// Diagnostic is one finding about a file or an entry. Codes are stable.
+type Diagnostic struct {
+	Severity string `json:"severity"` // "error", "warning", "note"
+	Code     string `json:"code"`
+	Server   string `json:"server,omitempty"`
+	Field    string `json:"field,omitempty"`
+	Path     string `json:"path,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+	Message  string `json:"message"` // what is wrong and what to do
+}
+
+// Result is what discovery found: entries in the order of ownership.
+type Result struct {
+	Entries     []*Entry
+	Shadowed    []Shadowed
+	Diagnostics []Diagnostic
+	ExaAPIKeys  []string
+}
+
+// Resolved is a config that is ready to start: variables expanded, paths made
+// absolute, secrets known so that they can be kept out of messages.
+type Resolved struct {
+	Server           // expanded; Cwd absolute; Command as written when it has no slash, else absolute
+	Secrets []string // values that must never appear in a message, longest first
+}

@@ -1,0 +1,66 @@
+// Package transport moves JSON-RPC messages: over the pipes of a child process
+// here, over HTTP in files beside it. It knows framing and processes, and
+// nothing of what the messages mean: ids, calls and results belong to session.
+package transport
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcprt/mcprt/core/fault"
+)
+
+// Message is one JSON-RPC envelope, split but not decoded. All slices alias the
+// reader's buffer: they are valid only until Receive returns.
+type Message struct {
+	ID       []byte // raw id token: `7`, `"7"`, `null`; nil when the member is absent
+	Method   string // "" for a response
+	Params   []byte // raw JSON or nil
+	Result   []byte // raw JSON or nil
+	Error    []byte // raw JSON of the error object or nil
+	TooLarge int64  // > 0: a response over the message limit was skipped; this many bytes; only ID is set
+}
+
+// Receiver takes what the server sends. Both methods are called from one reader
+// goroutine, in the order of arrival, and must not block: whatever may take time
+// goes elsewhere.
+type Receiver interface {
+	Receive(m *Message)
+	// Closed is called exactly once, after the last Receive. err is never nil; it
+	// says how the connection ended (code exited with exit code, signal and stderr
+	// tail; closed when our side closed it).
+	Closed(err *fault.Error)
+}
+
+// Conn is one live connection. Methods are safe from any goroutine.
+type Conn interface {
+	// Send hands over one whole JSON message without a newline. It does not block
+	// for the peer: what the pipe does not take at once is queued, and ctx bounds
+	// only the wait for room in that queue. On error nothing of msg was or will be
+	// written. msg may be reused when Send returns. seq rises by one per message.
+	Send(ctx context.Context, msg []byte) (seq uint64, err error)
+	// Begun tells whether any byte of message seq reached the peer's pipe; asked
+	// after Closed, to know what may be sent again.
+	Begun(seq uint64) bool
+	// Close starts the end and returns at once: stdin closed now, SIGTERM to the
+	// process group at grace/2, SIGKILL at grace. abort is for a server that is
+	// still in its handshake: SIGTERM at once, SIGKILL after at most 500 ms.
+	// Further calls may only shorten it.
+	Close(grace time.Duration, abort bool)
+	// Done is closed when everything is over: process reaped, pipes closed, Closed delivered.
+	Done() <-chan struct{}
+	Info() Info
+}
+
+// Info says what is known of a connection from outside the protocol.
+type Info struct {
+	PID       int   // 0 where there is no process
+	Skipped   int64 // lines that were no JSON-RPC and were skipped
+	Repaired  int64 // messages in which invalid UTF-8 was replaced by U+FFFD
+	TooLarge  int64 // messages skipped because of their size
+	SentBytes int64
+	RecvBytes int64
+}
+
+// Dial opens one connection. ctx bounds the dialling only, not the connection's life.
+type Dial func(ctx context.Context, r Receiver) (Conn, error)
