@@ -127,7 +127,7 @@ def test_one_string_is_no_list_of_names() -> None:
 def test_what_is_left_of_a_timeout_is_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = _operations.call("t", None, None, 2.0, False, None, None)
     assert json.loads(operation.encode())["timeoutMs"] == 2000
-    monkeypatch.setattr(_operations.time, "monotonic", lambda: 101.5)
+    monkeypatch.setattr("time.monotonic", lambda: 101.5)
     assert json.loads(operation.encode_after(100.0))["timeoutMs"] == 500
     assert json.loads(operation.encode_after(0.0))["timeoutMs"] == 1
     unlimited = _operations.call("t", None, None, math.inf, False, None, None)

@@ -85,6 +85,7 @@ class Dispatcher(Generic[Stream]):
                 try:
                     callback(progress)
                 except Exception as error:
+                    self.progress.pop(tag, None)
                     self.fail(tag, error)
         self._emit(event)
 

@@ -134,7 +134,7 @@ class _Bounded:
 
 
 class EventStream:
-    """Iterates over the events that follow its making. Closing it, or the runtime, ends the iteration.
+    """Iterates over the events that follow its making, until it or the runtime is closed.
 
     Any number of threads may share one; each event goes to one of them.
     """
@@ -159,7 +159,10 @@ class EventStream:
             self._changed.notify_all()
 
     def close(self) -> None:
+        """Ends it at once: what was not read is thrown away."""
         self._on_close(self)
+        with self._changed:
+            self._waiting = _Bounded()
         self.end()
 
     def __iter__(self) -> EventStream:
@@ -206,7 +209,9 @@ class AsyncEventStream:
         self._changed.set()
 
     async def aclose(self) -> None:
+        """Ends it at once: what was not read is thrown away."""
         self._on_close(self)
+        self._waiting = _Bounded()
         self.end()
 
     def __aiter__(self) -> AsyncEventStream:

@@ -17,7 +17,7 @@ _LAST_CALLBACK = 1.0
 
 
 class _Outcome:
-    """Where one thread waits for its operation."""
+    """Where one thread waits for its operation. What comes first counts."""
 
     def __init__(self) -> None:
         self._ready = threading.Event()
@@ -26,12 +26,14 @@ class _Outcome:
         self._error: Optional[Exception] = None
 
     def put(self, status: int, reply: bytes) -> None:
-        self._status, self._reply = status, reply
-        self._ready.set()
+        if not self._ready.is_set():
+            self._status, self._reply = status, reply
+            self._ready.set()
 
     def put_error(self, error: Exception) -> None:
-        self._error = error
-        self._ready.set()
+        if not self._ready.is_set():
+            self._error = error
+            self._ready.set()
 
     def get(self) -> Tuple[int, bytes]:
         self._ready.wait()
