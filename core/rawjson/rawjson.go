@@ -114,6 +114,9 @@ func AppendString(b []byte, s string) []byte {
 }
 
 func text(quoted []byte) (string, error) {
+	if len(quoted) < 2 || quoted[len(quoted)-1] != '"' {
+		return "", errors.New("not a JSON string")
+	}
 	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner), nil
 	}
@@ -139,7 +142,7 @@ func str(b []byte, i int) int {
 			return i + 1
 		}
 	}
-	return len(b)
+	return len(b) // cut short: not valid JSON
 }
 
 // Value gives the index behind the value that begins at i.
