@@ -176,7 +176,9 @@ func (r *rig) must(v Verb, req string) answerOf {
 	return a
 }
 
-func echo() *mcptest.Memory { return mcptest.NewMemory(mcptest.Script{Tools: []string{mcptest.Tool("echo")}}) }
+func echo() *mcptest.Memory {
+	return mcptest.NewMemory(mcptest.Script{Tools: []string{mcptest.Tool("echo")}})
+}
 
 func slow(d time.Duration) *mcptest.Memory {
 	return mcptest.NewMemory(mcptest.Script{Tools: []string{mcptest.Tool("echo")}, StartDelay: d})
@@ -687,4 +689,3 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 }
-
