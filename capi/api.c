@@ -25,7 +25,7 @@ static void explain(mcprt_buf *out, const char *code, const char *format, ...) {
   vsnprintf(message, sizeof message, format, args);
   va_end(args);
   snprintf(json, sizeof json, "{\"error\":{\"code\":\"%s\",\"message\":\"%s\",\"retryable\":false}}", code, message);
-  mp_buf_set(out, (struct mp_text){json, strlen(json)}, (struct mp_text){NULL, 0}, (struct mp_text){NULL, 0});
+  mp_buf_set(out, json, strlen(json));
 }
 
 static bool bad_pointer(const char *text, size_t len) { return (!text && len != 0) || len > MCPRT_FRAME_MAX; }

@@ -7,13 +7,6 @@
 
 #include "manager.h"
 
-/* A piece of text that Go hands over. Up to three make one answer, so that a large
- * result needs no copy for the envelope around it. */
-struct mp_text {
-  const char *ptr;
-  size_t len;
-};
-
 /* ---- C calls Go ---- */
 
 /* Opens core's manager and starts a goroutine that reads wake_fd, which it owns from
@@ -30,16 +23,19 @@ extern void mcprtgo_start(uintptr_t go, struct mp_op *op, uint64_t id, int32_t v
 /* What there is to do, oldest first, or NULL: read the pipe, then look again. Stays
  * readable until the next call, which frees it. One caller at a time. */
 struct mp_work *mp_work_next(struct mp_manager *m);
-/* Ends an operation; exactly once for each, and the pointer is gone then. */
-void mp_op_complete(struct mp_op *op, int32_t status, struct mp_text head, struct mp_text body, struct mp_text tail);
-void mp_notice(struct mp_manager *m, struct mp_text data);
+/* Ends an operation; exactly once for each, and the pointer is gone then. The text
+ * comes in up to three parts, so that a large result needs no copy for the envelope
+ * around it; a part of length 0 may point anywhere. */
+void mp_op_complete(struct mp_op *op, int32_t status, const char *head, size_t head_len, const char *body,
+                    size_t body_len, const char *tail, size_t tail_len);
+void mp_notice(struct mp_manager *m, const char *text, size_t len);
 /* False: the host has too many questions open, is closing, or memory is out. */
-bool mp_request_open(struct mp_manager *m, uint64_t tag, struct mp_text data);
+bool mp_request_open(struct mp_manager *m, uint64_t tag, const char *text, size_t len);
 /* A tag that is not open, or not any more, is ignored. */
 void mp_request_done(struct mp_manager *m, uint64_t tag, int32_t status);
 /* Core's manager has closed. */
 void mp_core_closed(struct mp_manager *m);
 /* Fills *out with a copy; {NULL,0} without memory. */
-void mp_buf_set(mcprt_buf *out, struct mp_text head, struct mp_text body, struct mp_text tail);
+void mp_buf_set(mcprt_buf *out, const char *text, size_t len);
 
 #endif

@@ -105,9 +105,11 @@ mp_wakes mp_advance_close(struct mp_manager *m) {
 }
 
 void mp_core_closed(struct mp_manager *m) {
+  mp_manager_retain(m); /* once it has the end to work on, Go lets go of its own */
   mp_lock(&m->lock);
   m->core_closed = true;
   mp_manager_unlock(m, mp_advance_close(m));
+  mp_manager_release(m);
 }
 
 mcprt_status mp_close(struct mp_manager *m, int32_t grace_ms) {

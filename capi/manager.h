@@ -79,7 +79,7 @@ struct mp_work {
   uint64_t tag, id;
   struct mp_op *op;
   size_t len;
-  char text[]; /* len bytes and a NUL */
+  char *text; /* len bytes and a NUL, in the same block */
 };
 
 struct mp_limits {

@@ -1,5 +1,6 @@
 /* Operations, from the host's call to their end. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "gocalls.h"
 
@@ -49,6 +50,29 @@ mp_wakes mp_op_ended(struct mp_manager *m, struct mp_op *op) {
   return mp_queue_add(m, &op->item);
 }
 
+void mp_op_complete(struct mp_op *op, int32_t status, const char *head, size_t head_len, const char *body,
+                    size_t body_len, const char *tail, size_t tail_len) {
+  struct mp_manager *m = op->manager;
+  size_t len = head_len + body_len + tail_len;
+  char *data = malloc(len + 1);
+  op->item.status = data ? status : MCPRT_ENOMEM;
+  op->item.data = data;
+  op->item.len = data ? len : 0;
+  if (data) {
+    memcpy(data, head, head_len);
+    memcpy(data + head_len, body, body_len);
+    memcpy(data + head_len + body_len, tail, tail_len);
+    data[len] = 0;
+  }
+  mp_manager_retain(m); /* once it has the end to work on, Go lets go of its own */
+  mp_lock(&m->lock);
+  m->running--;
+  mp_wakes wakes = mp_op_ended(m, op);
+  wakes |= mp_advance_close(m);
+  mp_manager_unlock(m, wakes);
+  mp_manager_release(m);
+}
+
 /* A held operation that ended leaves. */
 static void unhold(struct mp_manager *m, struct mp_op *op) {
   mp_map_remove(&m->tags, op->item.tag);
@@ -85,7 +109,7 @@ mcprt_status mp_submit(struct mp_manager *m, int32_t verb, uint32_t flags, uint6
   if (status == MCPRT_OK && verb == MCPRT_CLOSE) {
     /* Its answer is made here, since nothing may fail once the closing began. */
     mcprt_buf answer;
-    mp_buf_set(&answer, (struct mp_text){"{}", 2}, (struct mp_text){NULL, 0}, (struct mp_text){NULL, 0});
+    mp_buf_set(&answer, "{}", 2);
     op->item.data = (char *)answer.ptr;
     op->item.len = answer.len;
     if (!answer.ptr) status = MCPRT_ENOMEM;

@@ -58,22 +58,30 @@ void mp_queue_clear(struct mp_manager *m) {
   while (m->queue) drop(unlink_first(m));
 }
 
-static struct mp_item *item_new(uint16_t kind, uint64_t tag, struct mp_text data) {
-  struct mp_item *item = calloc(1, sizeof *item);
-  char *copy = data.len ? malloc(data.len + 1) : NULL;
-  if (!item || (data.len && !copy)) {
+void mp_buf_set(mcprt_buf *out, const char *text, size_t len) {
+  char *copy = malloc(len + 1);
+  *out = (mcprt_buf){copy, copy ? len : 0};
+  if (!copy) return;
+  memcpy(copy, text, len);
+  copy[len] = 0;
+}
+
+static bool fits_a_frame(size_t len) { return len < MCPRT_FRAME_MAX && mp_frame_size(len) <= MCPRT_FRAME_MAX; }
+
+/* NULL: no memory, or more than a frame holds. */
+static struct mp_item *item_new(uint16_t kind, uint64_t tag, const char *text, size_t len) {
+  struct mp_item *item = fits_a_frame(len) ? calloc(1, sizeof *item) : NULL;
+  if (!item) return NULL;
+  mcprt_buf data;
+  mp_buf_set(&data, text, len);
+  if (!data.ptr) {
     free(item);
-    free(copy);
     return NULL;
   }
   item->kind = kind;
   item->tag = tag;
-  if (copy) {
-    memcpy(copy, data.ptr, data.len);
-    copy[data.len] = 0;
-    item->data = copy;
-    item->len = data.len;
-  }
+  item->data = (char *)data.ptr;
+  item->len = len;
   return item;
 }
 
@@ -84,16 +92,15 @@ static mp_wakes count_dropped(struct mp_manager *m) {
     if (m->gap->status < INT32_MAX) m->gap->status++;
     return 0;
   }
-  struct mp_item *gap = item_new(MCPRT_EV_DROPPED, 0, (struct mp_text){NULL, 0});
+  struct mp_item *gap = item_new(MCPRT_EV_DROPPED, 0, "", 0);
   if (!gap) return 0;
   gap->status = 1;
   m->gap = gap;
   return mp_queue_add(m, gap);
 }
 
-void mp_notice(struct mp_manager *m, struct mp_text data) {
-  bool fits = data.len <= MCPRT_FRAME_MAX && mp_frame_size(data.len) <= MCPRT_FRAME_MAX;
-  struct mp_item *item = fits ? item_new(MCPRT_EV_NOTICE, 0, data) : NULL;
+void mp_notice(struct mp_manager *m, const char *text, size_t len) {
+  struct mp_item *item = item_new(MCPRT_EV_NOTICE, 0, text, len);
   mp_wakes wakes = 0;
   mp_lock(&m->lock);
   if (m->closed || m->freed) {
@@ -110,9 +117,8 @@ void mp_notice(struct mp_manager *m, struct mp_text data) {
   if (item) drop(item);
 }
 
-bool mp_request_open(struct mp_manager *m, uint64_t tag, struct mp_text data) {
-  bool fits = data.len <= MCPRT_FRAME_MAX && mp_frame_size(data.len) <= MCPRT_FRAME_MAX;
-  struct mp_item *item = fits ? item_new(MCPRT_EV_REQUEST, tag, data) : NULL;
+bool mp_request_open(struct mp_manager *m, uint64_t tag, const char *text, size_t len) {
+  struct mp_item *item = item_new(MCPRT_EV_REQUEST, tag, text, len);
   struct mp_request *request = calloc(1, sizeof *request);
   mp_wakes wakes = 0;
   mp_lock(&m->lock);
@@ -213,34 +219,4 @@ int32_t mp_notify_fd(struct mp_manager *m) {
   }
   mp_manager_unlock(m, wakes);
   return fd;
-}
-
-/* One copy of the parts, or NULL without memory. */
-static char *join(struct mp_text head, struct mp_text body, struct mp_text tail) {
-  char *copy = malloc(head.len + body.len + tail.len + 1);
-  if (!copy) return NULL;
-  if (head.len) memcpy(copy, head.ptr, head.len);
-  if (body.len) memcpy(copy + head.len, body.ptr, body.len);
-  if (tail.len) memcpy(copy + head.len + body.len, tail.ptr, tail.len);
-  copy[head.len + body.len + tail.len] = 0;
-  return copy;
-}
-
-void mp_buf_set(mcprt_buf *out, struct mp_text head, struct mp_text body, struct mp_text tail) {
-  out->ptr = join(head, body, tail);
-  out->len = out->ptr ? head.len + body.len + tail.len : 0;
-}
-
-void mp_op_complete(struct mp_op *op, int32_t status, struct mp_text head, struct mp_text body, struct mp_text tail) {
-  struct mp_manager *m = op->manager;
-  mcprt_buf data;
-  mp_buf_set(&data, head, body, tail);
-  op->item.status = data.ptr ? status : MCPRT_ENOMEM;
-  op->item.len = data.len;
-  op->item.data = (char *)data.ptr;
-  mp_lock(&m->lock);
-  m->running--;
-  mp_wakes wakes = mp_op_ended(m, op);
-  wakes |= mp_advance_close(m);
-  mp_manager_unlock(m, wakes);
 }

@@ -7,7 +7,7 @@
 struct mp_work *mp_work_new(enum mp_work_kind kind, const char *text, size_t len) {
   struct mp_work *work = malloc(sizeof *work + len + 1);
   if (!work) return NULL;
-  *work = (struct mp_work){.kind = kind, .grace_ms = -1, .len = len};
+  *work = (struct mp_work){.kind = kind, .grace_ms = -1, .len = len, .text = (char *)(work + 1)};
   if (len) memcpy(work->text, text, len);
   work->text[len] = 0;
   return work;

@@ -48,10 +48,6 @@ struct stub {
   int revision;
 };
 
-static const struct mp_text none = {NULL, 0};
-
-static struct mp_text text(const char *s) { return (struct mp_text){s, strlen(s)}; }
-
 static int64_t now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -187,7 +183,7 @@ static char *failure(const char *code, const char *message, const char *tool, co
 static void end(struct mp_op *op, int32_t status, char *reply) {
   /* In two parts, as core hands over an envelope and a body. */
   size_t half = strlen(reply) / 2;
-  mp_op_complete(op, status, (struct mp_text){reply, half}, text(reply + half), none);
+  mp_op_complete(op, status, reply, half, reply + half, strlen(reply + half), "", 0);
   free(reply);
 }
 
@@ -241,6 +237,8 @@ static void finish(struct stub *s, struct job *job, int32_t request_status, int3
   free(job);
 }
 
+static void notify(struct stub *s, const char *notice) { mp_notice(s->m, notice, strlen(notice)); }
+
 static char *canceled(void) { return failure("canceled", "the operation was cancelled", NULL, "", false); }
 
 static void call(struct stub *s, struct mp_op *op, uint64_t id, uint64_t tag, const char *req) {
@@ -259,7 +257,7 @@ static void call(struct stub *s, struct mp_op *op, uint64_t id, uint64_t tag, co
     for (int i = 1; tag && i <= 3 && strstr(req, "\"progress\":true"); i++) {
       char *notice = format("{\"type\":\"progress\",\"tag\":%llu,\"server\":\"demo\",\"progress\":%d,\"total\":3,"
                             "\"message\":\"step %d\"}", (unsigned long long)tag, i, i);
-      mp_notice(s->m, text(notice));
+      notify(s, notice);
       free(notice);
     }
     if (timeout > 0 && timeout < ms)
@@ -281,13 +279,14 @@ static void call(struct stub *s, struct mp_op *op, uint64_t id, uint64_t tag, co
     if (!letters) abort();
     memset(letters, 'x', n);
     letters[n] = 0;
-    mp_op_complete(op, MCPRT_OK, text("{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\""), text(letters), text("\"}]}}"));
+    static const char head[] = "{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"", tail[] = "\"}]}}";
+    mp_op_complete(op, MCPRT_OK, head, sizeof head - 1, letters, n, tail, sizeof tail - 1);
     free(letters);
   } else if (strcmp(name, "flood\"") == 0) {
     int64_t n = number_member(arguments, "count", 0);
     for (int64_t i = 1; i <= n; i++) {
       char *notice = format("{\"type\":\"log\",\"server\":\"demo\",\"level\":\"info\",\"logger\":\"flood\",\"data\":%lld}", (long long)i);
-      mp_notice(s->m, text(notice));
+      notify(s, notice);
       free(notice);
     }
     end(op, MCPRT_OK, format("{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"%lld notices\"}]}}", (long long)n));
@@ -298,10 +297,11 @@ static void call(struct stub *s, struct mp_op *op, uint64_t id, uint64_t tag, co
     uint64_t request = job->request = ++s->next_request;
     mp_unlock(&s->lock);
     add(s, job);
-    if (!mp_request_open(s->m, request,
-                         text("{\"type\":\"elicitation/create\",\"server\":\"demo\",\"params\":{\"message\":\"Your name?\","
-                              "\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"}}}},"
-                              "\"timeoutMs\":300000,\"attempt\":1}"))) {
+    static const char question[] =
+        "{\"type\":\"elicitation/create\",\"server\":\"demo\",\"params\":{\"message\":\"Your name?\","
+        "\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"}}}},"
+        "\"timeoutMs\":300000,\"attempt\":1}";
+    if (!mp_request_open(s->m, request, question, sizeof question - 1)) {
       job = pick(s, 0, request);
       if (job)
         finish(s, job, 0, MCPRT_EFAILED, failure("canceled", "the host takes no more questions", "ask", "", true));
@@ -317,9 +317,9 @@ static void start(struct stub *s, struct mp_op *op, uint64_t id, int32_t verb, u
   if (verb == MCPRT_DISCOVER) {
     end(op, MCPRT_OK, discovered());
   } else if (verb == MCPRT_CONNECT || verb == MCPRT_RELOAD) {
-    mp_notice(s->m, text("{\"type\":\"server_state\",\"name\":\"demo\",\"status\":\"connected\",\"state\":\"ready\",\"toolCount\":8}"));
-    mp_notice(s->m, text("{\"type\":\"tools_changed\",\"revision\":1,\"server\":\"demo\",\"added\":[\"mcp_demo_echo\"],"
-                         "\"removed\":[],\"changed\":[],\"live\":[\"mcp_demo_echo\"],\"renamed\":{}}"));
+    notify(s, "{\"type\":\"server_state\",\"name\":\"demo\",\"status\":\"connected\",\"state\":\"ready\",\"toolCount\":8}");
+    notify(s, "{\"type\":\"tools_changed\",\"revision\":1,\"server\":\"demo\",\"added\":[\"mcp_demo_echo\"],"
+                         "\"removed\":[],\"changed\":[],\"live\":[\"mcp_demo_echo\"],\"renamed\":{}}");
     end(op, MCPRT_OK, connected(s, verb == MCPRT_RELOAD ? ",\"changes\":{\"added\":[],\"removed\":[],\"changed\":[],\"kept\":[\"demo\"]}" : ""));
   } else if (verb == MCPRT_LIST) {
     end(op, MCPRT_OK, list(s, req));
@@ -450,7 +450,7 @@ int32_t mcprtgo_open(struct mp_manager *m, char *options, size_t len, int32_t wa
     mp_manager_release(m);
   }
   char *reply = failure("invalid_request", "the stub was told to refuse", NULL, "", false);
-  mp_buf_set(out, text(reply), none, none);
+  mp_buf_set(out, reply, strlen(reply));
   free(reply);
   close(wake_fd);
   mp_wake_close(&s->again);
