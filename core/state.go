@@ -85,6 +85,7 @@ const (
 	evConnected                  // an attempt succeeded, tools/list included
 	evFailed                     // an attempt failed
 	evAuth                       // an attempt met a 401 that no stored token cures
+	evInput                      // an attempt misses a value that only a person has
 	evLost                       // a session ended
 	evRetry                      // the back-off timer fired
 	evIdle                       // the idle timer fired and the session retired
@@ -116,7 +117,6 @@ type facts struct {
 	gen       uint64 // of the result that the event carries
 	enabled   bool
 	trusted   bool
-	inputs    bool // every input that the config asks for is known
 	policy    policy
 	lazy      bool
 	hasTools  bool
@@ -163,6 +163,10 @@ func (m machine) step(kind evKind, f facts) (machine, action) {
 		return m, action{stale: true}
 	}
 	switch m.state {
+	case stateIdle:
+		if kind == evCached {
+			return m, action{}
+		}
 	case stateConnecting:
 		return m.attempt(kind, f)
 	case stateReady:
@@ -179,19 +183,19 @@ func (m machine) hostStart(kind evKind, f facts) (machine, action) {
 	restart := kind == evRestart || kind == evChanged
 	switch m.state {
 	case stateDisabled, stateNeedsTrust, stateNeedsInput, stateNeedsAuth:
-		return m.begin(f)
+		return m.first(f)
 	case stateIdle:
 		if kind == evKept || (kind == evStart && f.lazy && f.hasTools) || (kind == evChanged && f.lazy) {
 			m.settled = true
 			return m, action{}
 		}
-		return m.begin(f)
+		return m.first(f)
 	case stateConnecting:
 		if !restart {
 			return m, action{}
 		}
 		m.resetCounters()
-		next, a := m.begin(f)
+		next, a := m.first(f)
 		a.cancel = true
 		return next, a
 	case stateReady:
@@ -199,22 +203,28 @@ func (m machine) hostStart(kind evKind, f facts) (machine, action) {
 			return m, action{}
 		}
 		m.resetCounters()
-		next, a := m.begin(f)
+		next, a := m.first(f)
 		a.close = true
 		return next, a
 	case stateBackoff, stateFailed:
 		if kind != evStart || m.state == stateFailed {
 			m.resetCounters()
 		}
-		return m.begin(f)
+		return m.first(f)
 	case stateStopped:
 		if kind == evKept || kind == evChanged {
 			return m, action{} // a stop is never undone by a diff
 		}
 		m.resetCounters()
-		return m.begin(f)
+		return m.first(f)
 	}
 	return m, action{}
+}
+
+// first begins the attempt that a gate waits for.
+func (m machine) first(f facts) (machine, action) {
+	m.settled = false
+	return m.begin(f)
 }
 
 func (m machine) demand(f facts) (machine, action) {
@@ -261,9 +271,6 @@ func (m machine) begin(f facts) (machine, action) {
 	case !f.trusted:
 		m.state, m.settled = stateNeedsTrust, true
 		return m, action{newError: true}
-	case !f.inputs:
-		m.state, m.settled = stateNeedsInput, true
-		return m, action{newError: true}
 	}
 	m.state, m.gen = stateConnecting, f.nextGen
 	m.retryAt = time.Time{}
@@ -306,6 +313,9 @@ func (m machine) attempt(kind evKind, f facts) (machine, action) {
 	case evAuth:
 		m.state, m.settled = stateNeedsAuth, true
 		return m, action{newError: true, cancel: true}
+	case evInput:
+		m.state, m.settled = stateNeedsInput, true
+		return m, action{newError: true}
 	case evLost:
 		return m.failed(f, action{cancel: true})
 	case evFailed:
