@@ -37,7 +37,7 @@ def run_python(stub_path: str) -> Callable[..., "subprocess.CompletedProcess[str
 
     def run(program: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-X", "faulthandler", "-c", program],
+            [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program],
             env={**os.environ, "MCPRT_LIBRARY": stub_path, **env},
             capture_output=True,
             text=True,
