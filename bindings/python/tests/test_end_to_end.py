@@ -74,9 +74,8 @@ def test_good_and_bad_servers(options: Dict[str, Any]) -> None:
         "missing": {"command": "/nonexistent/server"},
     }
     with Runtime(servers=servers, **options) as rt:
-        before = time.monotonic()
-        report = rt.connect(uncached="background")
-        assert time.monotonic() - before < 5
+        report = rt.connect(uncached="background", startup_timeout=1.5)
+        assert 1.5 <= report.elapsed_seconds < 5
         assert report.connected == ["good"]
         assert report.pending == ["hanging"]
         assert {tool.server for tool in report.tools} == {"good"}
@@ -101,12 +100,12 @@ def test_good_and_bad_servers(options: Dict[str, Any]) -> None:
 
 
 def test_a_deferred_tool_is_called_while_its_server_starts(options: Dict[str, Any]) -> None:
-    slow = {"slow": demo("--start-delay", "700ms")}
+    slow = {"slow": demo("--start-delay", "1200ms")}
     with Runtime(servers=slow, **options) as rt:
         assert [tool.deferred for tool in rt.connect().tools] == [False] * 5
     with Runtime(servers=slow, **options) as rt:
         report = rt.connect()
-        assert 0.2 < report.elapsed_seconds < 0.65
+        assert 0.25 <= report.elapsed_seconds < 1.1
         assert report.deferred == report.pending == ["slow"]
         assert [tool.deferred for tool in report.tools] == [True] * 5
         assert rt.call("mcp_slow_echo", {"text": "waited"}).text == "waited"
