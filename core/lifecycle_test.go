@@ -84,7 +84,7 @@ func newRig(t *testing.T, have servers, options map[string]any) *rig {
 	t.Helper()
 	inline := map[string]any{}
 	for name := range have {
-		inline[name] = map[string]any{"command": "scripted"}
+		inline[name] = map[string]any{"command": "scripted", "args": []string{name}}
 	}
 	all := map[string]any{"cwd": t.TempDir(), "env": map[string]string{"HOME": "/nonexistent"}, "servers": inline,
 		"cache": map[string]any{"enabled": false}, "discovery": map[string]any{"user": "none"}}
@@ -478,7 +478,7 @@ func TestManyFirstCalls(t *testing.T) {
 // TestRawBytes: what a server sends comes back byte for byte.
 func TestRawBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		result := `{ "content":[{"type":"hologram","x":9007199254740993,"é":"\u00e9\/"}],  "future":{"big":1e400, "n":-0.0} }`
+		result := `{ "content":[{"type":"hologram","x":9007199254740993,"é":"\u00e9\/"}],  "future":{"big":1.10e3, "n":-0.0} }`
 		schema := `{"type":"object",  "properties":{"n":{"default":9007199254740993}},"$defs":{"é":true}}`
 		def := `{"description":"d","x-unknown":[1, 2],"name":"raw","inputSchema":` + schema + `,"_meta":{"k":1.10}}`
 		s := mcptest.NewMemory(mcptest.Script{Tools: []string{def}, Results: map[string]string{"raw": result}})
