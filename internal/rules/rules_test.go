@@ -21,14 +21,15 @@ const module = "github.com/mcprt/mcprt"
 // (outside tests) may import. A new package needs a line here.
 var mayImport = map[string][]string{
 	"core/fault":     {},
+	"core/rawjson":   {},
 	"core/config":    {},
 	"core/safe":      {"core/fault"},
 	"core/store":     {"core/fault", "core/safe"},
 	"core/transport": {"core/config", "core/fault", "core/safe"},
-	"core/session":   {"core/transport", "core/fault", "core/safe"},
+	"core/session":   {"core/transport", "core/fault", "core/rawjson", "core/safe"},
 	"core/auth":      {"core/store", "core/config", "core/fault", "core/safe"},
-	"core/mcptest":   {"core/transport", "core/fault", "core/safe"},
-	"core":           {"core/auth", "core/config", "core/fault", "core/safe", "core/session", "core/store", "core/transport"},
+	"core/mcptest":   {"core/transport", "core/fault", "core/rawjson", "core/safe"},
+	"core":           {"core/auth", "core/config", "core/fault", "core/rawjson", "core/safe", "core/session", "core/store", "core/transport"},
 	"capi":           {"core", "core/fault", "core/safe"},
 }
 
