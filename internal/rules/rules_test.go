@@ -305,12 +305,19 @@ func calleeName(fn ast.Expr) string {
 	return ""
 }
 
+// callsRecover: recover is called somewhere in body, or safe.Do runs what is in it.
 func callsRecover(body *ast.BlockStmt) (found bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok {
-			if name, ok := call.Fun.(*ast.Ident); ok && name.Name == "recover" {
-				found = true
-			}
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return !found
+		}
+		switch fn := call.Fun.(type) {
+		case *ast.Ident:
+			found = found || fn.Name == "recover"
+		case *ast.SelectorExpr:
+			pkg, ok := fn.X.(*ast.Ident)
+			found = found || ok && pkg.Name == "safe" && fn.Sel.Name == "Do"
 		}
 		return !found
 	})
