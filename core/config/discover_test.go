@@ -420,6 +420,7 @@ func TestParseServerIsStrict(t *testing.T) {
 		{`[]`, `must be an object`},
 		{``, `must be an object`},
 		{`null`, `must be an object`},
+		{`{"enabled": false}`, `cannot be started`},
 	} {
 		e, diagnostics, err := ParseServer("s", []byte(c.raw))
 		if c.want == "" {
@@ -428,9 +429,17 @@ func TestParseServerIsStrict(t *testing.T) {
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) || len(diagnostics) == 0 || e != nil {
+		if err == nil || !strings.Contains(err.Error(), c.want) || len(diagnostics) == 0 && c.raw[1] != '"' || e != nil {
 			t.Errorf("%s: %v %v", c.raw, err, diagnostics)
 		}
+	}
+	e, _, err := ParseServer("s", []byte(`{"command": "./c", "args": ["${workspaceFolder}"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := Resolve(e, ParseEnv(nil), ResolveOptions{Cwd: "/the/project"})
+	if err != nil || r.Command != "/the/project/c" || r.Args[0] != "/the/project" || r.Cwd != "/the/project" {
+		t.Errorf("%+v %v", r, err)
 	}
 	_, diagnostics, err := ParseServer("s", []byte(`{"command": "c", "comand": "d"}`))
 	if err != nil || len(diagnostics) != 1 || diagnostics[0].Code != "unknown_field" {

@@ -44,6 +44,11 @@ func (e *ResolveError) Error() string { return e.Message }
 // trust: that is TrustedBy, before.
 func Resolve(e *Entry, env Env, o ResolveOptions) (*Resolved, []Diagnostic, error) {
 	home, _ := env.Home()
+	if e.BaseDir == "" { // of no discovery
+		copied := *e
+		copied.BaseDir, copied.project = o.Cwd, o.Cwd
+		e = &copied
+	}
 	r := &resolver{e: e, env: env, o: o, home: home, rep: &report{path: e.Origin.Path}, out: &Resolved{Server: e.Server.clone()}}
 	r.expand()
 	r.envFile()

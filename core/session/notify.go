@@ -152,6 +152,7 @@ func (s *Session) progress(params []byte) {
 // dispatch passes notices on, one at a time, until the connection is over; then it
 // tells that the session is lost.
 func (s *Session) dispatch() {
+	defer s.guard()
 	for {
 		n, ok := s.notices.next()
 		if !ok {
