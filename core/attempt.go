@@ -45,7 +45,7 @@ func (at *attempt) run(ctx context.Context) {
 		at.fail(err)
 		return
 	}
-	if at.m.fire(at.s, event{kind: evConnected, gen: at.gen, session: c.session, tools: c.tools, clean: c.clean}).stale {
+	if at.m.fire(at.s, event{kind: evConnected, gen: at.gen, session: c.session, tools: c.tools, clean: c.clean, from: c.from}).stale {
 		c.session.Close(abortGrace)
 		<-c.session.Done()
 		return
@@ -58,6 +58,7 @@ type connection struct {
 	session *session.Session
 	tools   *toolSet
 	clean   *redactor
+	from    *config.Resolved
 	save    func() // writes the cache
 }
 
@@ -122,7 +123,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		<-sess.Done()
 		return nil, clean.fault(cause(ctx, err))
 	}
-	return &connection{sess, newToolSet(list.Tools, time.Now(), list.TTLMs), clean, func() { place.save(sess.Info(), list) }}, nil
+	return &connection{sess, newToolSet(list.Tools, time.Now(), list.TTLMs), clean, resolved, func() { place.save(sess.Info(), list) }}, nil
 }
 
 // cause prefers the reason why we ended the context over what the layers below
@@ -190,9 +191,9 @@ func (h *handler) Notification(_ *session.Session, method string, params []byte)
 	case "notifications/prompts/list_changed":
 		m.note(rawNotice{kind: "prompts_changed", server: name})
 	case "notifications/resources/updated":
-		m.note(members("resource_updated", name, params, "uri"))
+		m.note(pick("resource_updated", name, params, "uri"))
 	case "notifications/message":
-		m.note(members("log", name, params, "level", "logger", "data"))
+		m.note(pick("log", name, params, "level", "logger", "data"))
 	default:
 		m.note(rawNotice{kind: "notification", server: name, fields: []rawField{{"method", encode(method)}, {"params", cloneOrNull(params)}}})
 	}

@@ -243,6 +243,9 @@ func (op *callOp) ended(t target, err error) {
 		op.fail(op.about(f))
 		return
 	}
+	if f.Code != fault.Closed {
+		op.m.lost(t.view, f) // the session may tell us before it tells the manager: the next call must not meet it again
+	}
 	unsent := session.NeverWritten(err)
 	if op.mayResend(t, unsent) && op.resends < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
@@ -250,6 +253,18 @@ func (op *callOp) ended(t target, err error) {
 		return
 	}
 	op.fail(op.unanswered(f, unsent))
+}
+
+// lost reports that a view's session ended; the second report of it is stale.
+func (m *Manager) lost(v *serverView, f *fault.Error) {
+	m.mu.Lock()
+	s := m.servers[v.name]
+	m.mu.Unlock()
+	if s != nil {
+		f = f.Clone()
+		f.Server, f.Tool = v.name, ""
+		m.fire(s, event{kind: evLost, gen: v.gen, err: f})
+	}
 }
 
 // mayResend tells whether sending the call once more cannot do a thing twice, or
@@ -394,13 +409,13 @@ func in(path string) string {
 
 // progress passes one progress notification on, named by the operation's tag.
 func (op *callOp) progress(params []byte) {
-	n := members("progress", op.req.Server, params, "progress", "total", "message")
+	n := pick("progress", op.req.Server, params, "progress", "total", "message")
 	n.fields = append([]rawField{{"tag", strconv.AppendUint(nil, op.tag, 10)}}, n.fields...)
 	op.m.note(n)
 }
 
-// members picks members of params for a notice, byte for byte.
-func members(kind, server string, params []byte, names ...string) rawNotice {
+// pick takes members of params for a notice, byte for byte.
+func pick(kind, server string, params []byte, names ...string) rawNotice {
 	n := rawNotice{kind: kind, server: server}
 	for _, name := range names {
 		if v := rawjson.Get(params, name); v != nil {

@@ -80,9 +80,14 @@ func (m *Manager) add(e *config.Entry, pinned bool, fx *effects) *server {
 	return s
 }
 
-// sameConfig tells whether a reload may keep the running server.
-func sameConfig(a, b *config.Entry) bool {
-	return a.Enabled == b.Enabled && a.Trusted == b.Trusted && a.BaseDir == b.BaseDir && bytes.Equal(a.EnvFileData, b.EnvFileData) && bytes.Equal(a.Canonical(), b.Canonical())
+// sameConfig tells whether a reload may keep the running server: nothing was
+// written otherwise, and it still resolves to the same. now is nil where it does
+// not resolve.
+func (s *server) sameConfig(e *config.Entry, now *config.Resolved) bool {
+	if s.entry.Enabled != e.Enabled || s.entry.Trusted != e.Trusted || !bytes.Equal(s.entry.Canonical(), e.Canonical()) {
+		return false
+	}
+	return s.resolved == nil || now != nil && s.resolved.Equal(now)
 }
 
 // addInline adds the servers that a connect brings; the host's own word needs no
@@ -108,6 +113,7 @@ func (m *Manager) addInline(raw []byte, rep *report) error {
 	if err != nil {
 		return fault.New(fault.InvalidRequest, "", `"servers" is not understood: %w`, err)
 	}
+	resolved := m.resolveAll(entries)
 	fx := m.newEffects()
 	m.mu.Lock()
 	for _, e := range entries {
@@ -117,7 +123,7 @@ func (m *Manager) addInline(raw []byte, rep *report) error {
 			continue
 		}
 		s.pinned = true
-		if !sameConfig(s.entry, e) {
+		if !s.sameConfig(e, resolved[e]) {
 			m.apply(s, event{kind: evChanged, entry: e}, fx)
 		}
 	}
@@ -125,6 +131,19 @@ func (m *Manager) addInline(raw []byte, rep *report) error {
 	m.mu.Unlock()
 	m.finish(fx)
 	return nil
+}
+
+// resolveAll resolves the entries that may start, to compare them with what runs.
+func (m *Manager) resolveAll(entries []*config.Entry) map[*config.Entry]*config.Resolved {
+	out := map[*config.Entry]*config.Resolved{}
+	for _, e := range entries {
+		if e.Enabled && e.Trusted {
+			if r, err := m.resolve(e); err == nil {
+				out[e] = r
+			}
+		}
+	}
+	return out
 }
 
 // trustAdd records that the entry which discover showed with this hash may run.

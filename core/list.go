@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/session"
 )
 
 // remoteKinds are the lists that servers are asked for, with MCP's method and member.
@@ -112,7 +113,7 @@ func (m *Manager) listRemote(ctx context.Context, snap *Snapshot, only, method, 
 			}
 		}
 	}
-	lists := make([][][]byte, len(views))
+	lists := make([]*session.ItemList, len(views))
 	errs := make([]*fault.Error, len(views))
 	var group errgroup.Group
 	group.SetLimit(16)
@@ -145,7 +146,7 @@ func (m *Manager) listRemote(ctx context.Context, snap *Snapshot, only, method, 
 			failed[v.name] = errs[i]
 			continue
 		}
-		for _, item := range lists[i] {
+		for _, item := range lists[i].Items {
 			if !rawjson.IsObject(item) {
 				continue
 			}

@@ -95,9 +95,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 }
 
 // QueueLimits gives open's limits of the C queue.
-func (m *Manager) QueueLimits() QueueLimits {
-	return QueueLimits{MaxInFlight: m.opts.MaxInFlight, QueueBytes: m.opts.QueueBytes, MaxNotices: m.opts.MaxNotices, NoticeBytes: m.opts.NoticeBytes}
-}
+func (m *Manager) QueueLimits() QueueLimits { return m.opts.QueueLimits }
 
 // Start begins one operation. req is the verb's JSON object, read only until
 // Start returns. tag names the operation in progress notices, 0 for none. cancel

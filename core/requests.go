@@ -24,8 +24,8 @@ type answer struct {
 	status Status
 }
 
-// kindOf maps MCP's methods to the words of open's "answers".
-var kindOf = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+// answerKind maps MCP's methods to the words of open's "answers".
+var answerKind = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 // declare gives the client capabilities: what the host answers, and roots, which
 // mcprt answers itself where the host does not.
@@ -41,7 +41,7 @@ func declare(answers []string) []byte {
 
 // ask passes a server's request to the host and waits for its answer.
 func (m *Manager) ask(ctx context.Context, server, method string, params []byte) ([]byte, error) {
-	kind := kindOf[method]
+	kind := answerKind[method]
 	if kind == "" || !slices.Contains(m.opts.Answers, kind) {
 		if kind == "roots" {
 			return m.roots(), nil

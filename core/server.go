@@ -15,21 +15,22 @@ import (
 // manager's mutex; nothing outside fire changes machine, session or known.
 type server struct {
 	machine
-	name    string
-	entry   *config.Entry
-	pinned  bool // given by the host itself: stays across reloads
-	session *session.Session
-	cancel  context.CancelCauseFunc // of the attempt under way
-	ending  []<-chan struct{}       // attempts and sessions whose processes may still live
-	known   *toolSet
-	info    session.Info
-	clean   *redactor // of the session
-	err     *fault.Error
-	began   time.Time // of the current attempt
-	took    time.Duration
-	waiting int           // calls that wait for this server
-	changed chan struct{} // closed and replaced at each change of state
-	timer   *time.Timer   // evRetry or evRelistAgain
+	name     string
+	entry    *config.Entry
+	pinned   bool // given by the host itself: stays across reloads
+	session  *session.Session
+	cancel   context.CancelCauseFunc // of the attempt under way
+	ending   []<-chan struct{}       // attempts and sessions whose processes may still live
+	known    *toolSet
+	info     session.Info
+	clean    *redactor        // of the session
+	resolved *config.Resolved // what the session was started from
+	err      *fault.Error
+	began    time.Time // of the current attempt
+	took     time.Duration
+	waiting  int           // calls that wait for this server
+	changed  chan struct{} // closed and replaced at each change of state
+	timer    *time.Timer   // evRetry or evRelistAgain
 }
 
 func newServer(e *config.Entry) *server {
@@ -42,7 +43,7 @@ func newServer(e *config.Entry) *server {
 func (s *server) use(e *config.Entry) { s.entry = e }
 
 func (s *server) view() viewState {
-	v := viewState{name: s.name, state: s.state, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known}
+	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known}
 	switch s.state {
 	case stateReady:
 		v.session, v.clean = s.session, s.clean
@@ -62,7 +63,8 @@ type event struct {
 	session *session.Session
 	tools   *toolSet
 	clean   *redactor
-	entry   *config.Entry // of evStart and evChanged: the config from now on; nil: as before
+	from    *config.Resolved // what the session was started from
+	entry   *config.Entry    // of evStart and evChanged: the config from now on; nil: as before
 }
 
 // effects are what a change of state asks for, done after the lock is released.
@@ -182,7 +184,8 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 	case evRelisted:
 		s.known = ev.tools
 	case evConnected:
-		s.session, s.known, s.info, s.clean, s.cancel = ev.session, ev.tools, ev.session.Info(), ev.clean, nil
+		s.session, s.known, s.info, s.cancel = ev.session, ev.tools, ev.session.Info(), nil
+		s.clean, s.resolved = ev.clean, ev.from
 		s.took = now.Sub(s.began)
 	case evChanged:
 		if s.state == stateStopped {

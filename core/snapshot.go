@@ -38,6 +38,7 @@ type serverView struct {
 type viewState struct {
 	name      string
 	state     state
+	gen       uint64
 	entry     *config.Entry
 	session   *session.Session // only when ready
 	clean     *redactor        // of that session

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -230,6 +231,7 @@ func (m *Manager) applyReload(found *config.Result, full bool, rep *report) []*s
 	rep.changes = &changes{}
 	c := rep.changes
 	entries := startable(found)
+	resolved := m.resolveAll(slices.Collect(maps.Values(entries)))
 	var lazy []*server
 	fx := m.newEffects()
 	m.mu.Lock()
@@ -254,7 +256,7 @@ func (m *Manager) applyReload(found *config.Result, full bool, rep *report) []*s
 			continue
 		}
 		kind := evKept
-		if !sameConfig(s.entry, e) {
+		if !s.sameConfig(e, resolved[e]) {
 			kind = evChanged
 			c.Changed = append(c.Changed, name)
 		} else {

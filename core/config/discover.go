@@ -13,15 +13,16 @@ import (
 
 // Options says where to look for servers.
 type Options struct {
-	Cwd          string   // the project directory; "" is the process's current one
-	Env          Env      // home and config directories, PATH, variables
-	Inline       []Inline // the host's own servers, in its order
-	Files        []string // files that the host names; relative ones against Cwd
-	Project      bool     // read project-level files
-	User         User     // which user-level files are read
-	Exclude      []string // ids of sources that are not read at all
-	MaxBytes     int64    // of one file; 0: 64 MiB
-	ProjectTrust string   // TrustRecorded (also ""), TrustAlways or TrustNever
+	Cwd          string            // the project directory; "" is the process's current one
+	Env          Env               // home and config directories, PATH, variables
+	Inline       []Inline          // the host's own servers, in its order
+	Files        []string          // files that the host names; relative ones against Cwd
+	Project      bool              // read project-level files
+	User         User              // which user-level files are read
+	Exclude      []string          // ids of sources that are not read at all
+	MaxBytes     int64             // of one file; 0: 64 MiB
+	ProjectTrust string            // TrustRecorded (also ""), TrustAlways or TrustNever
+	Vars         map[string]string // variables from the host, as for ResolveOptions
 	// Trusted says whether a record of this hash exists. It is asked from one
 	// goroutine. nil: none exists.
 	Trusted func(hash string) bool
@@ -280,7 +281,7 @@ func (d *discovery) checkVariables(r *Result) {
 		if !e.Trusted || !e.Enabled || e.DuplicateOf != "" {
 			continue
 		}
-		x := e.expander(d.o.Env, d.home, ResolveOptions{})
+		x := e.expander(d.o.Env, d.home, ResolveOptions{Vars: d.o.Vars})
 		x.file = func(string) (string, error) { return "", nil } // files are read at the start only
 		copied := e.Server.clone()
 		rep := &report{path: e.Origin.Path}

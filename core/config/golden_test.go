@@ -138,12 +138,13 @@ func TestGolden(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				text := strings.ReplaceAll(string(data), "/home/dev/alpha", dirs.project)
+				// On a line of its own, so that columns do not depend on the directory's length.
+				text := strings.ReplaceAll(string(data), `"/home/dev/alpha": `, `"`+dirs.project+"\":\n    ")
 				dirs.write(t, place, text)
 			}
 			env := dirs.env(c.env)
 			result, err := Discover(context.Background(), Options{Cwd: dirs.project, Env: env, Files: c.host, Project: true,
-				User: c.user, ProjectTrust: c.trust})
+				User: c.user, ProjectTrust: c.trust, Vars: c.vars})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -310,9 +310,9 @@ func (f *jsonFile) skip(i int) (end, values int, err error) {
 		}
 	}
 	if start == len(f.data) || len(open) == 0 {
-		return i, 0, f.errorAt(i, "the file ends where a value is expected; is it cut off?")
+		return i, 0, f.errorAt(i, "the file ends where a value is expected, as if it were cut off")
 	}
-	return i, 0, f.errorAt(i, "the file ends inside a value; is it cut off?")
+	return i, 0, f.errorAt(i, "the file ends inside a value, as if it were cut off")
 }
 
 func isWordByte(c byte) bool {

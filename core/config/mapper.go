@@ -30,6 +30,10 @@ type mapper struct {
 	spoiled bool
 }
 
+func newMapper(name string, at Pos, d Dialect, rep *report) *mapper {
+	return &mapper{d: d, rep: rep, name: name, at: map[string]Pos{"": at}}
+}
+
 // mapEntry reads one entry. It returns nil, after a diagnostic, for what could
 // not be started. An entry without launch data that has a switch is an overlay.
 func mapEntry(name string, at Pos, n *Node, d Dialect, rep *report) *Entry {
@@ -41,7 +45,7 @@ func mapEntry(name string, at Pos, n *Node, d Dialect, rep *report) *Entry {
 		rep.add(SeverityError, "wrong_type", name, "", n.Pos, "a server must be an object with a command or a url; this one is ignored")
 		return nil
 	}
-	m := &mapper{d: d, rep: rep, name: name, at: map[string]Pos{"": at}}
+	m := newMapper(name, at, d, rep)
 	e := &Entry{Name: name, Enabled: true, Dialect: d, raw: n.canonical(nil), at: m.at,
 		Origin: Origin{Line: at.Line, Column: at.Column}}
 	flags := m.members(e, n)
@@ -467,6 +471,9 @@ func (m *mapper) millis(n *Node, field string, exact bool) *int64 {
 		switch {
 		case m.d.Time == TimeSeconds:
 			f *= 1000
+		case m.d.Time == TimeMillis && f < 1000:
+			m.rep.add(SeverityNote, "timeout_unit", m.name, field, n.Pos,
+				"%s counts milliseconds in this file, so this is less than a second; write \"%ss\" if seconds are meant", field, n.Text)
 		case m.d.Time == TimeGuess && f < 1000:
 			f *= 1000
 			m.rep.add(SeverityNote, "timeout_unit", m.name, field, n.Pos,

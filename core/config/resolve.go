@@ -346,14 +346,26 @@ func (r *resolver) secrets() {
 	}
 	slices.SortFunc(list, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	list = slices.Compact(list)
-	r.out.Secrets = slices.DeleteFunc(list, func(s string) bool { return len(s) < minSecret || emptyCredential(s) || bland[strings.ToLower(s)] })
+	r.out.Secrets = slices.DeleteFunc(list, notSecret)
+}
+
+// notSecret drops values whose masking would only garble messages: words that
+// everybody uses, and files and directories that exist.
+func notSecret(s string) bool {
+	if len(s) < minSecret || emptyCredential(s) || bland[strings.ToLower(s)] {
+		return true
+	}
+	if !filepath.IsAbs(s) {
+		return false
+	}
+	_, err := os.Stat(s)
+	return err == nil
 }
 
 // publicVariables hold places and names, which messages need.
 var publicVariables = map[string]bool{"HOME": true, "PWD": true, "USER": true, "USERPROFILE": true, "TMPDIR": true, "PATH": true,
 	"workspaceFolder": true, "workspaceFolderBasename": true, "userHome": true, "pathSeparator": true, "/": true}
 
-// bland are values that are no secret whoever uses them; masking them would
-// only garble messages.
+// bland are values that are no secret whoever uses them.
 var bland = map[string]bool{"true": true, "false": true, "none": true, "null": true, "info": true, "debug": true, "warn": true,
 	"warning": true, "error": true, "test": true, "development": true, "production": true, "stdio": true, "http": true}

@@ -33,7 +33,6 @@ func readSwitches(f *jsonFile, root []span, in Input, rep *report, out *Parsed) 
 			rep.syntax("", s.name, err)
 			continue
 		}
-		m := mapper{d: in.Dialect, rep: rep}
-		*list, _ = m.strings(n, s.name)
+		*list, _ = newMapper("", s.pos, in.Dialect, rep).strings(n, s.name)
 	}
 }

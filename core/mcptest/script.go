@@ -33,6 +33,9 @@ const (
 	DiscoverInvalidParams  Discover = "invalidParams"  // error -32602
 	DiscoverSilence        Discover = "silence"        // no answer, the server lives
 	DiscoverExit           Discover = "exit"           // exit code 1
+	DiscoverResult         Discover = "result"         // a result that lists Supported
+	DiscoverUnsupported    Discover = "unsupported"    // error -32022 that lists Supported
+	DiscoverOnSecond       Discover = "second"         // as DiscoverUnsupported, then a result
 )
 
 // How a list names its next page.
@@ -55,6 +58,9 @@ type Script struct {
 	Instructions string   `json:"instructions,omitempty"`
 	Versions     []string `json:"versions,omitempty"` // newest first; nil: Legacy
 	Discover     Discover `json:"discover,omitempty"`
+	Supported    []string `json:"supported,omitempty"` // what the answer to server/discover lists; nil: Versions
+	// RequireInitialize refuses every request before initialize, the probe included, with -32600.
+	RequireInitialize bool `json:"requireInitialize,omitempty"`
 	// AnswerVersion is what initialize answers, whatever was asked; "" negotiates.
 	AnswerVersion string `json:"answerVersion,omitempty"`
 
@@ -64,7 +70,7 @@ type Script struct {
 	Capabilities string   `json:"capabilities,omitempty"` // raw JSON in place of the default capabilities
 	PageSize     int      `json:"pageSize,omitempty"`     // 0: one page
 	Cursors      Cursors  `json:"cursors,omitempty"`
-	ListFields   string   `json:"listFields,omitempty"` // raw members added to each list result: `"ttlMs":1,"cacheScope":"public"`
+	ListFields   string   `json:"listFields,omitempty"` // raw members added to each list result: `"ttlMs":1`; "": what the era demands
 	// ListChanged makes the first n tools/list requests be followed, before their
 	// answer, by notifications/tools/list_changed.
 	ListChanged int `json:"listChanged,omitempty"`
@@ -155,6 +161,13 @@ func (s *Script) versions() []string {
 		return Legacy
 	}
 	return s.Versions
+}
+
+func (s *Script) supported() []string {
+	if s.Supported == nil {
+		return s.versions()
+	}
+	return s.Supported
 }
 
 func (s *Script) tools() []string {

@@ -28,7 +28,9 @@ type server struct {
 	tools  func() []string
 	wire   wire
 	log    *Log
-	done   context.Context // ends with the process
+
+	initialized, discovered bool            // handle's own
+	done                    context.Context // ends with the process
 
 	mu    sync.Mutex
 	lists int
@@ -100,6 +102,10 @@ func (s *server) handle(line []byte) {
 	}
 	if len(m.ID) == 0 {
 		s.notification(&m)
+		return
+	}
+	if s.script.RequireInitialize && !s.initialized && m.Method != "initialize" {
+		s.fail(m.ID, `{"code":-32600,"message":"initialize first"}`)
 		return
 	}
 	if fault := s.checkModern(&m); fault != "" {
@@ -175,7 +181,7 @@ func (s *server) checkModern(m *envelope) string {
 
 func (s *server) unsupported(version string) string {
 	return fmt.Sprintf(`{"code":-32022,"message":"Unsupported protocol version","data":{"supported":%s,"requested":%s}}`,
-		quoteAll(s.script.versions()), quote(version))
+		quoteAll(s.script.supported()), quote(version))
 }
 
 func (s *server) discover(m *envelope) {
@@ -192,23 +198,33 @@ func (s *server) discover(m *envelope) {
 	case DiscoverMethodNotFound:
 		s.fail(m.ID, `{"code":-32601,"message":"Method not found"}`)
 		return
+	case DiscoverUnsupported:
+		s.fail(m.ID, s.unsupported(Modern))
+		return
+	case DiscoverOnSecond:
+		if !s.discovered {
+			s.discovered = true
+			s.fail(m.ID, s.unsupported(Modern))
+			return
+		}
 	}
-	if !s.modern() {
+	if !s.modern() && s.script.Discover == DiscoverByVersions {
 		s.fail(m.ID, `{"code":-32601,"message":"Method not found"}`)
 		return
 	}
 	s.sleep(s.done, s.script.InitializeDelay)
-	s.reply(m.ID, s.DiscoverResult())
+	s.reply(m.ID, s.discoverResult())
 }
 
-// DiscoverResult is the raw result of a modern script's server/discover.
-func (s *server) DiscoverResult() string {
+// discoverResult is the raw result of a modern script's server/discover.
+func (s *server) discoverResult() string {
 	return fmt.Sprintf(`{"resultType":"complete","supportedVersions":%s,"capabilities":%s,"instructions":%s,"ttlMs":0,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":%s,"version":"1.0.0","x":9007199254740993}}}`,
-		quoteAll(s.script.versions()), s.script.capabilities(), quote(s.script.Instructions), quote(s.script.name()))
+		quoteAll(s.script.supported()), s.script.capabilities(), quote(s.script.Instructions), quote(s.script.name()))
 }
 
 func (s *server) initialize(m *envelope) {
 	s.log.add(func(c *Counts) { c.Initializes++ })
+	s.initialized = true
 	if s.script.SilentInitialize {
 		return
 	}
@@ -266,8 +282,11 @@ func (s *server) list(m *envelope) {
 		return
 	}
 	extra := next
-	if s.script.ListFields != "" {
+	switch {
+	case s.script.ListFields != "":
 		extra += "," + s.script.ListFields
+	case s.modern() && !s.initialized: // mandatory there
+		extra += `,"resultType":"complete","ttlMs":0,"cacheScope":"private"`
 	}
 	if announce {
 		s.notify("notifications/tools/list_changed", "")

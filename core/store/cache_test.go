@@ -2,8 +2,10 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -451,28 +453,33 @@ func TestFilesAreForUsOnly(t *testing.T) {
 	}
 }
 
+// What is behind a right checksum may still be anything.
 func FuzzDecode(f *testing.F) {
 	good, err := encode(testKey, letterList("a", 2))
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(good)
-	f.Add([]byte(formatLine))
-	f.Add([]byte("mcprt-tools 2\n"))
+	f.Add(good[len(formatLine)+crc32.Size:])
 	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		list, note := decode(testKey, data)
+	f.Add([]byte("\x02{}\x00\x00\x02{}"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		file := binary.BigEndian.AppendUint32([]byte(formatLine), crc32.Checksum(body, castagnoli))
+		list, note := decode(testKey, append(file, body...))
 		if (list == nil) == (note == nil) {
 			t.Fatalf("list %v, note %v", list, note)
 		}
-		if sections, ok := split(data); ok {
-			size := 0
-			for _, s := range sections {
-				size += len(s)
-			}
-			if size > len(data) {
-				t.Fatal("more came out than went in")
-			}
+		if list == nil {
+			return
+		}
+		size := len(list.ServerInfo) + len(list.Discover)
+		for _, tool := range list.Tools {
+			size += len(tool)
+		}
+		if size > len(body) {
+			t.Fatal("more came out than went in")
+		}
+		if _, note = decode(testKey, body); note == nil {
+			t.Fatal("a body without its front was taken")
 		}
 	})
 }
