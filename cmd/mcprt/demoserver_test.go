@@ -14,14 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client"
+	mcpclient "github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // demo is a running demo-server and a client that has shaken hands with it.
 type demo struct {
-	*client.Client
+	*mcpclient.Client
 	info  mcp.Implementation
 	notes chan mcp.JSONRPCNotification
 }
@@ -33,11 +33,11 @@ func startDemo(t *testing.T, protocol string, args ...string) *demo {
 	cmd := tool(t, append([]string{"demo-server"}, args...)...)
 	stdio := transport.NewStdioWithOptions(cmd.Path, nil, cmd.Args[1:], transport.WithCommandFunc(
 		func(context.Context, string, []string, []string) (*exec.Cmd, error) { return cmd, nil }))
-	var options []client.ClientOption
+	var options []mcpclient.ClientOption
 	if protocol != "" {
-		options = append(options, client.WithProtocolVersion(protocol))
+		options = append(options, mcpclient.WithProtocolVersion(protocol))
 	}
-	d := &demo{Client: client.NewClient(stdio, options...), notes: make(chan mcp.JSONRPCNotification, 100)}
+	d := &demo{Client: mcpclient.NewClient(stdio, options...), notes: make(chan mcp.JSONRPCNotification, 100)}
 	d.OnNotification(func(n mcp.JSONRPCNotification) { d.notes <- n })
 	if err := d.Start(t.Context()); err != nil {
 		t.Fatal(err)

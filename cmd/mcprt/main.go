@@ -13,10 +13,11 @@ import (
 
 // Exit statuses; rootCommand's help documents them.
 const (
-	exitOK         = 0
-	exitFailed     = 1
-	exitUsage      = 2
-	exitToolFailed = 3
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitToolFailed  = 3
+	exitInterrupted = 130
 )
 
 // exitError is an error with its own exit status. An empty message is not
@@ -39,10 +40,11 @@ func rootCommand() *cobra.Command {
 		Long: `mcprt discovers the MCP servers of a project, starts them and calls their tools.
 
 Exit status:
-  0  done
-  1  the operation failed; stderr says why in one sentence
-  2  the command line is wrong
-  3  the called tool reported a failure of its own; it is on stdout`,
+  0    done
+  1    the operation failed; stderr says why in one sentence
+  2    the command line is wrong
+  3    the called tool reported a failure of its own; it is on stdout
+  130  interrupted`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
@@ -54,7 +56,7 @@ Exit status:
 		return usageError("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(demoServerCommand(), versionCommand())
+	root.AddCommand(callCommand(), demoServerCommand(), discoverCommand(), listCommand(), versionCommand())
 	return root
 }
 

@@ -102,8 +102,8 @@ func TestHelpNamesEveryCommandAndExitStatus(t *testing.T) {
 			t.Errorf("help does not list %q", command.Name())
 		}
 	}
-	for _, code := range []int{exitOK, exitFailed, exitUsage, exitToolFailed} {
-		if !strings.Contains(got.stdout, fmt.Sprintf("\n  %d  ", code)) {
+	for _, code := range []int{exitOK, exitFailed, exitUsage, exitToolFailed, exitInterrupted} {
+		if !strings.Contains(got.stdout, fmt.Sprintf("\n  %-3d  ", code)) {
 			t.Errorf("help does not document exit status %d", code)
 		}
 	}

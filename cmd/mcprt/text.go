@@ -20,3 +20,15 @@ func printable(s string) string {
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(printable(s)), " ")
 }
+
+// commandLine shows a command and its arguments, quoted where a shell needs it.
+func commandLine(command string, args []string) string {
+	words := make([]string, 0, len(args)+1)
+	for _, word := range append([]string{command}, args...) {
+		if word == "" || strings.ContainsAny(word, " \t\n\"'\\$`|&;<>()*?[]#~!{}") {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
