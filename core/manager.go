@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/transport"
 )
 
@@ -192,13 +193,13 @@ func (m *Manager) Close(graceMs int32) {
 	limit := time.NewTimer(grace + time.Second)
 	defer limit.Stop()
 	over := make(chan struct{})
-	go func() { // only waits
+	safe.Go(nil, func() {
 		for _, ch := range ending {
 			<-ch
 		}
 		m.work.Wait()
 		close(over)
-	}()
+	})
 	select {
 	case <-over:
 	case <-limit.C:
@@ -210,22 +211,17 @@ func (m *Manager) Close(graceMs int32) {
 // goSafe runs f on a goroutine that Close waits for and whose panic is caught.
 func (m *Manager) goSafe(f func()) {
 	m.work.Add(1)
-	go func() {
+	safe.Go(nil, func() {
 		defer m.work.Done()
 		m.guard(f)
-	}()
+	})
 }
 
-// guard runs f; a panic becomes a log event, never a crash of the host.
+// guard runs f; a panic becomes an event, never a crash of the host.
 func (m *Manager) guard(f func()) {
-	defer func() {
-		if r := recover(); r != nil {
-			err := fault.Caught(r, debug.Stack())
-			defer func() { _ = recover() }()
-			m.host.Notice(diagnosticNotice{diagnostic{Severity: "error", Code: "internal", Message: err.Message}}.encode())
-		}
-	}()
-	f()
+	safe.Do(func(bug *fault.Error) {
+		m.host.Notice(diagnosticNotice{diagnostic{Severity: "error", Code: "internal", Message: bug.Message}}.encode())
+	}, f)
 }
 
 // outcome completes an operation exactly once.

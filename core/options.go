@@ -25,13 +25,13 @@ type Options struct {
 	Env     config.Env      // the host's, or the process's own
 	Servers []config.Inline // in the host's order
 
-	StartupTimeout time.Duration // 0: until every server has settled
-	Uncached       string        // "wait", "background"
-	Gate           string        // "timer", "eager"
-	Timeout        time.Duration // 0: none
-	TimeoutForced  bool          // Timeout is from the environment: it wins over a server's own
-	MaxTimeout     time.Duration // 0: no ceiling
-	RequestTimeout time.Duration // 0: none
+	StartupTimeout time.Duration  // 0: until every server has settled
+	Uncached       string         // "wait", "background"
+	Gate           string         // "timer", "eager"
+	Timeout        time.Duration  // 0: none
+	EnvTimeout     *time.Duration // from the environment: wins over a server's own and over Timeout
+	MaxTimeout     time.Duration  // 0: no ceiling
+	RequestTimeout time.Duration  // 0: none
 	Grace          time.Duration
 
 	Discovery    DiscoveryOptions
@@ -167,12 +167,15 @@ var notYet = []struct {
 }{
 	{"discovery.filterExa", func(o *Options) any { return o.Discovery.FilterExa }},
 	{"discovery.filterBrowser", func(o *Options) any { return o.Discovery.FilterBrowser }},
+	{"idleTimeoutMs", func(o *Options) any { return o.IdleTimeout }},
 	{"auth", func(o *Options) any { return o.Auth }},
 	{"share", func(o *Options) any { return o.Share }},
 	{"watch", func(o *Options) any { return o.Watch }},
 	{"pinning", func(o *Options) any { return o.Pinning }},
 	{"spill", func(o *Options) any { return o.Spill }},
 	{"trace", func(o *Options) any { return o.Trace }},
+	{"log", func(o *Options) any { return o.Log }},
+	{"runtime", func(o *Options) any { return o.Runtime }},
 }
 
 // parseOptions reads the JSON object of open; empty is {}. An option that is
@@ -189,19 +192,19 @@ func parseOptions(raw []byte) (*Options, []config.Diagnostic, error) {
 		return nil, nil, fault.New(fault.InvalidRequest, "", "the options are not valid JSON")
 	}
 	raw = bytes.TrimSpace(raw)
-	if kind := kindOf(raw); kind != "an object" {
+	if kind := jsonKind(raw); kind != "an object" {
 		return nil, nil, fault.New(fault.InvalidRequest, "", "the options must be a JSON object, but are %s", kind)
 	}
 	o := defaultOptions()
 	var err error
-	m := readMembers("", raw, &err)
-	o.readPlace(m)
-	o.readTimes(m)
-	o.readDiscovery(m)
-	o.readServing(m)
-	o.readLimits(m)
-	o.readExtras(m)
-	m.end()
+	r := newOptionReader("", raw, &err)
+	o.readPlace(r)
+	o.readTimes(r)
+	o.readDiscovery(r)
+	o.readServing(r)
+	o.readLimits(r)
+	o.readExtras(r)
+	r.end()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,134 +214,133 @@ func parseOptions(raw []byte) (*Options, []config.Diagnostic, error) {
 	return o, append(o.readEnv(), o.unsupported()...), nil
 }
 
-func (o *Options) readPlace(m *members) {
-	m.string("cwd", &o.Cwd)
+func (o *Options) readPlace(r *optionReader) {
+	r.string("cwd", &o.Cwd)
 	vars := map[string]string{}
-	m.each("env", "a string", "a string, and neither it nor its name may hold a NUL byte, nor its name a =", func(name string, raw []byte) bool {
+	r.each("env", "a string", "a string, and neither it nor its name may hold a NUL byte, nor its name a =", func(name string, raw []byte) bool {
 		value, ok := text(raw)
 		vars[name] = value
 		// On Windows names such as "=C:" exist.
 		return ok && name != "" && !strings.ContainsAny(name[1:], "=") && !strings.Contains(name, "\x00")
 	})
-	if m.get("env") == nil {
+	if r.get("env") == nil {
 		o.Env = config.ProcessEnv()
 	} else {
 		o.Env = config.ParseEnv(vars)
 	}
-	m.each("servers", "an object", "an object", func(name string, raw []byte) bool {
+	r.each("servers", "an object", "an object", func(name string, raw []byte) bool {
 		o.Servers = append(o.Servers, config.Inline{Name: name, Raw: slices.Clone(raw)})
-		return kindOf(raw) == "an object"
+		return jsonKind(raw) == "an object"
 	})
 }
 
-func (o *Options) readTimes(m *members) {
-	m.ms("startupTimeoutMs", &o.StartupTimeout, 0, maxDuration)
-	m.word("uncached", &o.Uncached, "wait", "background")
-	m.word("gate", &o.Gate, "timer", "eager")
-	m.ms("timeoutMs", &o.Timeout, 0, maxDuration)
-	m.ms("maxTimeoutMs", &o.MaxTimeout, 0, maxDuration)
-	m.ms("requestTimeoutMs", &o.RequestTimeout, 0, maxDuration)
-	m.ms("graceMs", &o.Grace, 0, maxGrace)
+func (o *Options) readTimes(r *optionReader) {
+	r.ms("startupTimeoutMs", &o.StartupTimeout, 0, maxDuration)
+	r.word("uncached", &o.Uncached, "wait", "background")
+	r.word("gate", &o.Gate, "timer", "eager")
+	r.ms("timeoutMs", &o.Timeout, 0, maxDuration)
+	r.ms("maxTimeoutMs", &o.MaxTimeout, 0, maxDuration)
+	r.ms("requestTimeoutMs", &o.RequestTimeout, 0, maxDuration)
+	r.ms("graceMs", &o.Grace, 0, maxGrace)
 }
 
-func (o *Options) readDiscovery(m *members) {
-	m.object("discovery", func(m *members) {
+func (o *Options) readDiscovery(r *optionReader) {
+	r.object("discovery", func(r *optionReader) {
 		d := &o.Discovery
-		m.bool("project", &d.Project)
-		m.own("user", &d.User, `"own", "all", "none" or a list of source ids`)
-		m.strings("exclude", &d.Exclude)
-		m.strings("files", &d.Files)
-		m.bool("filterExa", &d.FilterExa)
-		m.bool("filterBrowser", &d.FilterBrowser)
+		r.bool("project", &d.Project)
+		r.own("user", &d.User, `"own", "all", "none" or a list of source ids`)
+		r.strings("exclude", &d.Exclude)
+		r.strings("files", &d.Files)
+		r.bool("filterExa", &d.FilterExa)
+		r.bool("filterBrowser", &d.FilterBrowser)
 	})
-	m.word("projectTrust", &o.ProjectTrust, "recorded", "always", "never")
-	m.object("cache", func(m *members) {
-		m.string("dir", &o.Cache.Dir)
-		m.ms("ttlMs", &o.Cache.TTL, 0, maxDuration)
-		m.bool("enabled", &o.Cache.Enabled)
+	r.word("projectTrust", &o.ProjectTrust, "recorded", "always", "never")
+	r.object("cache", func(r *optionReader) {
+		r.string("dir", &o.Cache.Dir)
+		r.ms("ttlMs", &o.Cache.TTL, 0, maxDuration)
+		r.bool("enabled", &o.Cache.Enabled)
 	})
 }
 
-func (o *Options) readServing(m *members) {
-	m.word("reconnect", &o.Reconnect, "auto", "onCall", "manual")
-	m.bool("lazy", &o.Lazy)
-	m.ms("idleTimeoutMs", &o.IdleTimeout, 0, maxDuration)
-	m.int("maxConcurrentStarts", &o.MaxConcurrentStarts, 1, 1024)
-	m.own("envPolicy", &o.EnvPolicy, `"inherit", "clear" or {"allow":[globs]}`)
-	m.bool("share", &o.Share)
-	m.object("clientInfo", func(m *members) {
-		m.string("name", &o.ClientInfo.Name)
-		m.string("version", &o.ClientInfo.Version)
+func (o *Options) readServing(r *optionReader) {
+	r.word("reconnect", &o.Reconnect, "auto", "onCall", "manual")
+	r.bool("lazy", &o.Lazy)
+	r.ms("idleTimeoutMs", &o.IdleTimeout, 0, maxDuration)
+	r.int("maxConcurrentStarts", &o.MaxConcurrentStarts, 1, 1024)
+	r.own("envPolicy", &o.EnvPolicy, `"inherit", "clear" or {"allow":[globs]}`)
+	r.bool("share", &o.Share)
+	r.object("clientInfo", func(r *optionReader) {
+		r.string("name", &o.ClientInfo.Name)
+		r.string("version", &o.ClientInfo.Version)
 	})
-	m.strings("answers", &o.Answers)
+	r.strings("answers", &o.Answers)
 	for _, kind := range o.Answers {
 		if !slices.Contains(answerKinds, kind) {
-			m.refuse(`the option "answers" must list only %s`, oneOf(answerKinds))
+			r.refuse(`the option "answers" must list only %s`, oneOf(answerKinds))
 		}
 	}
 }
 
-func (o *Options) readLimits(m *members) {
-	m.int("maxInFlight", &o.MaxInFlight, 1, 1<<20)
-	m.int("queueBytes", &o.QueueBytes, 1<<16, 1<<40)
-	m.int("maxNotices", &o.MaxNotices, 1, 1<<20)
-	m.int("noticeBytes", &o.NoticeBytes, 1<<12, 1<<40)
-	m.object("toolNames", func(m *members) {
+func (o *Options) readLimits(r *optionReader) {
+	r.int("maxInFlight", &o.MaxInFlight, 1, 1<<20)
+	r.int("queueBytes", &o.QueueBytes, 1<<16, 1<<40)
+	r.int("maxNotices", &o.MaxNotices, 1, 1<<20)
+	r.int("noticeBytes", &o.NoticeBytes, 1<<12, 1<<40)
+	r.object("toolNames", func(r *optionReader) {
 		n := &o.ToolNames
-		if raw := m.get("prefix"); raw != nil {
+		if raw := r.get("prefix"); raw != nil {
 			if s, ok := text(raw); ok && prefixForm.MatchString(s) {
 				n.Prefix = s
 			} else {
-				m.wrong("prefix", "a string", "a string of at most 16 of the characters A-Z a-z 0-9 _ -", raw)
+				r.wrong("prefix", "a string", "a string of at most 16 of the characters A-Z a-z 0-9 _ -", raw)
 			}
 		}
-		m.small("maxLength", &n.MaxLength, minNameLength, maxNameLength)
+		r.small("maxLength", &n.MaxLength, minNameLength, maxNameLength)
 	})
-	m.object("limits", func(m *members) {
+	r.object("limits", func(r *optionReader) {
 		l := &o.Limits
-		m.int("messageBytes", &l.MessageBytes, 1<<10, math.MaxInt32)
-		m.small("pages", &l.Pages, 1, 1000000)
-		m.small("tools", &l.Tools, 1, 1000000)
-		m.int("configBytes", &l.ConfigBytes, 1<<10, math.MaxInt32)
+		r.int("messageBytes", &l.MessageBytes, 1<<10, math.MaxInt32)
+		r.small("pages", &l.Pages, 1, 1000000)
+		r.small("tools", &l.Tools, 1, 1000000)
+		r.int("configBytes", &l.ConfigBytes, 1<<10, math.MaxInt32)
 	})
 }
 
-func (o *Options) readExtras(m *members) {
-	m.object("auth", func(m *members) {
+func (o *Options) readExtras(r *optionReader) {
+	r.object("auth", func(r *optionReader) {
 		a := &o.Auth
-		m.word("store", &a.Store, "auto", "keyring", "file", "memory")
-		m.string("dir", &a.Dir)
-		m.string("clientMetadataUrl", &a.ClientMetadataURL)
-		m.string("redirectUri", &a.RedirectURI)
-		m.small("redirectPort", &a.RedirectPort, 0, math.MaxUint16)
-		m.word("openBrowser", &a.OpenBrowser, "host", "system", "never")
+		r.word("store", &a.Store, "auto", "keyring", "file", "memory")
+		r.string("dir", &a.Dir)
+		r.string("clientMetadataUrl", &a.ClientMetadataURL)
+		r.string("redirectUri", &a.RedirectURI)
+		r.small("redirectPort", &a.RedirectPort, 0, math.MaxUint16)
+		r.word("openBrowser", &a.OpenBrowser, "host", "system", "never")
 	})
-	m.word("watch", &o.Watch, "off", "notify", "apply")
-	m.word("pinning", &o.Pinning, "off", "report")
-	m.object("spill", func(m *members) {
+	r.word("watch", &o.Watch, "off", "notify", "apply")
+	r.word("pinning", &o.Pinning, "off", "report")
+	r.object("spill", func(r *optionReader) {
 		o.Spill = &SpillOptions{}
-		m.need("overBytes")
-		m.need("dir")
-		m.int("overBytes", &o.Spill.OverBytes, 1<<10, 1<<40)
-		m.string("dir", &o.Spill.Dir)
-		m.int("quotaBytes", &o.Spill.QuotaBytes, 0, 1<<50)
+		r.need("overBytes")
+		r.need("dir")
+		r.int("overBytes", &o.Spill.OverBytes, 1<<10, 1<<40)
+		r.string("dir", &o.Spill.Dir)
+		r.int("quotaBytes", &o.Spill.QuotaBytes, 0, 1<<50)
 	})
-	m.object("trace", func(m *members) {
+	r.object("trace", func(r *optionReader) {
 		o.Trace = &TraceOptions{}
-		m.need("file")
-		m.string("file", &o.Trace.File)
+		r.need("file")
+		r.string("file", &o.Trace.File)
 	})
-	m.object("log", func(m *members) {
-		m.word("level", &o.Log.Level, "off", "error", "warn", "info", "debug")
+	r.object("log", func(r *optionReader) {
+		r.word("level", &o.Log.Level, "off", "error", "warn", "info", "debug")
 	})
-	m.object("runtime", func(m *members) {
-		r := &o.Runtime
-		m.small("maxProcs", &r.MaxProcs, 0, 4096)
-		m.int("memoryLimit", &r.MemoryLimit, 0, 1<<50)
-		if m.get("gcPercent") != nil {
+	r.object("runtime", func(r *optionReader) {
+		r.small("maxProcs", &o.Runtime.MaxProcs, 0, 4096)
+		r.int("memoryLimit", &o.Runtime.MemoryLimit, 0, 1<<50)
+		if r.get("gcPercent") != nil {
 			percent := 0
-			m.small("gcPercent", &percent, -1, 100000)
-			r.GCPercent = &percent
+			r.small("gcPercent", &percent, -1, 100000)
+			o.Runtime.GCPercent = &percent
 		}
 	})
 }
@@ -346,24 +348,26 @@ func (o *Options) readExtras(m *members) {
 // readEnv takes the two times that a person may set from outside of the host.
 func (o *Options) readEnv() []config.Diagnostic {
 	var found []config.Diagnostic
-	read := func(name string, into *time.Duration) bool {
+	read := func(name string) *time.Duration {
 		value, ok := o.Env.Get(name)
 		value = strings.TrimSpace(value)
 		if !ok || value == "" {
-			return false
+			return nil
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 || n > maxDuration.Milliseconds() {
 			found = append(found, config.Diagnostic{Severity: "warning", Code: "invalid_env", Field: "env." + name,
 				Message: "the environment variable " + name + " must be a whole number of milliseconds from 0 to " +
 					strconv.FormatInt(maxDuration.Milliseconds(), 10) + "; it is ignored"})
-			return false
+			return nil
 		}
-		*into = time.Duration(n) * time.Millisecond
-		return true
+		d := time.Duration(n) * time.Millisecond
+		return &d
 	}
-	read(envStartup, &o.StartupTimeout)
-	o.TimeoutForced = read(envTimeout, &o.Timeout)
+	if d := read(envStartup); d != nil {
+		o.StartupTimeout = *d
+	}
+	o.EnvTimeout = read(envTimeout)
 	return found
 }
 

@@ -284,16 +284,16 @@ func TestManyMembersAreLinear(t *testing.T) {
 
 func TestTimesFromTheEnvironment(t *testing.T) {
 	o, found := mustParse(t, `{"startupTimeoutMs":1,"timeoutMs":2,"env":{"MCPRT_STARTUP_TIMEOUT_MS":"0","MCPRT_TIMEOUT_MS":" 5000 "}}`)
-	if o.StartupTimeout != 0 || o.Timeout != 5*time.Second || !o.TimeoutForced || len(found) != 0 {
+	if o.StartupTimeout != 0 || o.Timeout != 2*time.Millisecond || o.EnvTimeout == nil || *o.EnvTimeout != 5*time.Second || len(found) != 0 {
 		t.Errorf("%+v, %v", o, found)
 	}
 	o, found = mustParse(t, `{"startupTimeoutMs":1,"timeoutMs":2,"env":{"MCPRT_STARTUP_TIMEOUT_MS":"","MCPRT_TIMEOUT_MS":" "}}`)
-	if o.StartupTimeout != time.Millisecond || o.Timeout != 2*time.Millisecond || o.TimeoutForced || len(found) != 0 {
+	if o.StartupTimeout != time.Millisecond || o.Timeout != 2*time.Millisecond || o.EnvTimeout != nil || len(found) != 0 {
 		t.Errorf("%+v, %v", o, found)
 	}
 	for _, bad := range []string{"s3cret", "-1", "1.5", "1s", "0x10", "99999999999999999999", "315360000001"} {
 		o, found = mustParse(t, fmt.Sprintf(`{"timeoutMs":2,"env":{"MCPRT_STARTUP_TIMEOUT_MS":%q,"MCPRT_TIMEOUT_MS":%q}}`, bad, bad))
-		if o.StartupTimeout != 250*time.Millisecond || o.Timeout != 2*time.Millisecond || o.TimeoutForced {
+		if o.StartupTimeout != 250*time.Millisecond || o.Timeout != 2*time.Millisecond || o.EnvTimeout != nil {
 			t.Errorf("%s: %+v", bad, o)
 		}
 		if len(found) != 2 || found[0].Field != "env.MCPRT_STARTUP_TIMEOUT_MS" || found[1].Field != "env.MCPRT_TIMEOUT_MS" {
@@ -310,7 +310,7 @@ func TestTimesFromTheEnvironment(t *testing.T) {
 func TestOptionsWithoutEffectAreReported(t *testing.T) {
 	for raw, field := range map[string]string{
 		`"discovery":{"filterExa":true}`: "discovery.filterExa", `"discovery":{"filterBrowser":true}`: "discovery.filterBrowser", `"auth":{"store":"file","dir":"/s3cret"}`: "auth", `"share":true`: "share",
-		`"watch":"notify"`: "watch", `"pinning":"report"`: "pinning", `"spill":{"overBytes":4096,"dir":"/s3cret"}`: "spill", `"trace":{"file":"/s3cret"}`: "trace",
+		`"watch":"notify"`: "watch", `"pinning":"report"`: "pinning", `"spill":{"overBytes":4096,"dir":"/s3cret"}`: "spill", `"idleTimeoutMs":1`: "idleTimeoutMs", `"log":{"level":"info"}`: "log", `"runtime":{"maxProcs":2}`: "runtime", `"runtime":{"gcPercent":0}`: "runtime", `"trace":{"file":"/s3cret"}`: "trace",
 	} {
 		_, found := mustParse(t, `{`+raw+`,`+noEnv+`}`)
 		if len(found) != 1 || found[0].Code != "not_yet_supported" || found[0].Severity != "warning" || found[0].Field != field || !strings.Contains(found[0].Message, `"`+field+`"`) || strings.Contains(found[0].Message, "s3cret") {
@@ -374,7 +374,7 @@ func FuzzOptions(f *testing.F) {
 			t.Fatalf("%+v", o)
 		}
 		for _, s := range o.Servers {
-			if kindOf(s.Raw) != "an object" {
+			if jsonKind(s.Raw) != "an object" {
 				t.Fatalf("server %q is %s", s.Name, s.Raw)
 			}
 		}

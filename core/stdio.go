@@ -18,6 +18,10 @@ func dialStdio(m *Manager, e *config.Entry, r *config.Resolved) (transport.Dial,
 	return transport.Stdio{
 		Server: e.Name, Command: e.Server.Command, Path: path, Args: r.Args, Dir: r.Cwd,
 		Env:        m.env.ChildEnv(m.opts.EnvPolicy, r.Env),
-		MaxMessage: m.opts.Limits.MessageBytes, Slots: m.slots,
+		MaxMessage: m.opts.Limits.MessageBytes, Grace: m.opts.Grace, Slots: m.slots,
+		Redact: newRedactor(r).clean,
+		Warn: func(text string) {
+			m.store.report(diagnostic{Severity: "warning", Code: "unguarded", Message: text})
+		},
 	}.Dial, nil
 }

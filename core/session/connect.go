@@ -235,12 +235,13 @@ func (h *handshake) abort(ctx context.Context, err *fault.Error) *ending {
 	<-s.conn.Done()
 	s.mu.Lock()
 	lost := s.lost
+	probed := h.probe != nil && h.probe.sent
 	s.mu.Unlock()
 	s.end(err)
 	if lost != nil && over && broken {
 		err = lost
 	}
-	return &ending{err: err, at: at, diedOfProbe: over && h.probe != nil && s.conn.Begun(h.probe.seq)}
+	return &ending{err: err, at: at, diedOfProbe: over && probed && s.conn.Begun(h.probe.seq)}
 }
 
 // explain makes a handshake's error say which server, when, and after how long.

@@ -383,7 +383,7 @@ func TestProcessesShareAnEntry(t *testing.T) {
 	victim := spawn(t, "rewrite", path, "v", "0")
 	var writers []*process
 	for _, letter := range []string{"a", "b", "c", "d", "e"} {
-		writers = append(writers, spawn(t, "rewrite", path, letter, "40"))
+		writers = append(writers, spawn(t, "rewrite", path, letter, "15"))
 	}
 	victim.release(t)
 	for _, w := range writers {

@@ -15,13 +15,13 @@ import (
 	"github.com/mcprt/mcprt/core/rawjson"
 )
 
-// members reads a JSON object of the host member by member, checks each, and knows
+// optionReader reads a JSON object of the host member by member, checks each, and knows
 // in the end which ones nobody asked for. Its errors name a member, the type that it
 // has and what it must be; they never show a value, since any may be a secret.
 //
 // The first error is kept and ends all reading, so that callers read straight on.
 // A member that is null counts as absent: it is how Python and JavaScript say so.
-type members struct {
+type optionReader struct {
 	path   string // of the object, "cache." for instance
 	values map[string][]byte
 	order  []string
@@ -32,116 +32,118 @@ type members struct {
 // maxShown bounds how much of an unknown name an error repeats.
 const maxShown = 64
 
-func readMembers(path string, raw []byte, fail *error) *members {
-	m := &members{path: path, values: map[string][]byte{}, fail: fail}
-	// raw was checked to be an object of valid JSON: there is no error to meet.
-	_ = rawjson.Members(raw, func(key string, value []byte) bool {
-		if _, again := m.values[key]; !again {
-			m.order = append(m.order, key)
+func newOptionReader(path string, raw []byte, fail *error) *optionReader {
+	r := &optionReader{path: path, values: map[string][]byte{}, fail: fail}
+	err := rawjson.Members(raw, func(key string, value []byte) bool {
+		if _, again := r.values[key]; !again {
+			r.order = append(r.order, key)
 		}
-		m.values[key] = value // of equal keys the last wins
+		r.values[key] = value // of equal keys the last wins
 		return true
 	})
-	return m
+	if err != nil {
+		r.refuse("the options cannot be read: %w", err)
+	}
+	return r
 }
 
-func (m *members) refuse(format string, args ...any) {
-	if *m.fail == nil {
-		*m.fail = fault.New(fault.InvalidRequest, "", format, args...)
+func (r *optionReader) refuse(format string, args ...any) {
+	if *r.fail == nil {
+		*r.fail = fault.New(fault.InvalidRequest, "", format, args...)
 	}
 }
 
 // wrong refuses a member whose value is not what it must be: of another type than kind,
 // or of that one but not as it should be.
-func (m *members) wrong(name, kind, must string, raw []byte) {
-	is := kindOf(raw)
+func (r *optionReader) wrong(name, kind, must string, raw []byte) {
+	is := jsonKind(raw)
 	if is == kind {
 		is = "another" + strings.TrimPrefix(strings.TrimPrefix(kind, "an"), "a")
 	}
-	m.refuse("the option %q must be %s, but is %s", m.path+clip(name), must, is)
+	r.refuse("the option %q must be %s, but is %s", r.path+clip(name), must, is)
 }
 
 // get returns nil for what is absent, and after an error.
-func (m *members) get(name string) []byte {
-	if !slices.Contains(m.known, name) {
-		m.known = append(m.known, name)
+func (r *optionReader) get(name string) []byte {
+	if !slices.Contains(r.known, name) {
+		r.known = append(r.known, name)
 	}
-	raw := m.values[name]
-	if *m.fail != nil || kindOf(raw) == "null" {
+	raw := r.values[name]
+	if *r.fail != nil || jsonKind(raw) == "null" {
 		return nil
 	}
 	return raw
 }
 
 // end refuses the members that nobody asked for.
-func (m *members) end() {
-	for _, name := range m.order {
-		if *m.fail != nil {
+func (r *optionReader) end() {
+	for _, name := range r.order {
+		if *r.fail != nil {
 			return
 		}
-		if slices.Contains(m.known, name) {
+		if slices.Contains(r.known, name) {
 			continue
 		}
-		if near := nearest(name, m.known); near != "" {
-			m.refuse("there is no option %q; did you mean %q?", m.path+clip(name), m.path+near)
+		if near := nearest(name, r.known); near != "" {
+			r.refuse("there is no option %q; did you mean %q?", r.path+clip(name), r.path+near)
 		} else {
-			m.refuse("there is no option %q; remove it. Known are %s", m.path+clip(name), strings.Join(m.known, ", "))
+			r.refuse("there is no option %q; remove it. Known are %s", r.path+clip(name), strings.Join(r.known, ", "))
 		}
 	}
 }
 
 // object reads a nested object with read, which sees nothing when it is absent.
-func (m *members) object(name string, read func(*members)) {
-	raw := m.get(name)
+func (r *optionReader) object(name string, read func(*optionReader)) {
+	raw := r.get(name)
 	if raw == nil {
 		return
 	}
-	if kindOf(raw) != "an object" {
-		m.wrong(name, "", "an object", raw)
+	if jsonKind(raw) != "an object" {
+		r.wrong(name, "", "an object", raw)
 		return
 	}
-	inner := readMembers(m.path+name+".", raw, m.fail)
+	inner := newOptionReader(r.path+name+".", raw, r.fail)
 	read(inner)
 	inner.end()
 }
 
-func (m *members) bool(name string, into *bool) {
-	switch raw := m.get(name); {
+func (r *optionReader) bool(name string, into *bool) {
+	switch raw := r.get(name); {
 	case raw == nil:
-	case kindOf(raw) == "a boolean":
+	case jsonKind(raw) == "a boolean":
 		*into = raw[0] == 't'
 	default:
-		m.wrong(name, "", "true or false", raw)
+		r.wrong(name, "", "true or false", raw)
 	}
 }
 
 // string reads a text that is to be a path, a name or an address: not empty, no NUL.
-func (m *members) string(name string, into *string) {
-	if raw := m.get(name); raw != nil {
+func (r *optionReader) string(name string, into *string) {
+	if raw := r.get(name); raw != nil {
 		if s, ok := text(raw); ok && s != "" {
 			*into = s
 		} else {
-			m.wrong(name, "a string", "a string that is not empty and has no NUL byte", raw)
+			r.wrong(name, "a string", "a string that is not empty and has no NUL byte", raw)
 		}
 	}
 }
 
 // word reads one of a closed set of words.
-func (m *members) word(name string, into *string, words ...string) {
-	if raw := m.get(name); raw != nil {
+func (r *optionReader) word(name string, into *string, words ...string) {
+	if raw := r.get(name); raw != nil {
 		if s, ok := rawjson.String(raw); ok && slices.Contains(words, s) {
 			*into = s
 		} else {
-			m.wrong(name, "a string", oneOf(words), raw)
+			r.wrong(name, "a string", oneOf(words), raw)
 		}
 	}
 }
 
-func (m *members) strings(name string, into *[]string) {
-	if raw := m.get(name); raw != nil {
+func (r *optionReader) strings(name string, into *[]string) {
+	if raw := r.get(name); raw != nil {
 		list, ok := texts(raw)
 		if !ok {
-			m.wrong(name, "an array", "an array of strings without NUL bytes", raw)
+			r.wrong(name, "an array", "an array of strings without NUL bytes", raw)
 			return
 		}
 		*into = list
@@ -149,8 +151,8 @@ func (m *members) strings(name string, into *[]string) {
 }
 
 // int reads a whole number within bounds.
-func (m *members) int(name string, into *int64, least, most int64) {
-	raw := m.get(name)
+func (r *optionReader) int(name string, into *int64, least, most int64) {
+	raw := r.get(name)
 	if raw == nil {
 		return
 	}
@@ -158,7 +160,7 @@ func (m *members) int(name string, into *int64, least, most int64) {
 		*into = n
 		return
 	}
-	m.wrong(name, "a number", fmt.Sprintf("a whole number from %d to %d", least, most), raw)
+	r.wrong(name, "a number", fmt.Sprintf("a whole number from %d to %d", least, most), raw)
 }
 
 // whole takes 250, and 250.0 and 2.5e2 as some hosts write it.
@@ -171,48 +173,48 @@ func whole(raw []byte) (int64, bool) {
 }
 
 // small is int for what fits an int on every machine.
-func (m *members) small(name string, into *int, least, most int32) {
+func (r *optionReader) small(name string, into *int, least, most int32) {
 	n := int64(*into)
-	m.int(name, &n, int64(least), int64(most))
+	r.int(name, &n, int64(least), int64(most))
 	*into = int(n)
 }
 
 // ms reads milliseconds.
-func (m *members) ms(name string, into *time.Duration, least, most time.Duration) {
+func (r *optionReader) ms(name string, into *time.Duration, least, most time.Duration) {
 	n := int64(-1)
-	m.int(name, &n, least.Milliseconds(), most.Milliseconds())
-	if n >= 0 && *m.fail == nil {
+	r.int(name, &n, least.Milliseconds(), most.Milliseconds())
+	if n >= 0 && *r.fail == nil {
 		*into = time.Duration(n) * time.Millisecond
 	}
 }
 
 // own reads a value of several forms by its type's own decoder.
-func (m *members) own(name string, into json.Unmarshaler, must string) {
-	if raw := m.get(name); raw != nil && into.UnmarshalJSON(raw) != nil {
-		m.wrong(name, kindOf(raw), must, raw)
+func (r *optionReader) own(name string, into json.Unmarshaler, must string) {
+	if raw := r.get(name); raw != nil && into.UnmarshalJSON(raw) != nil {
+		r.wrong(name, jsonKind(raw), must, raw)
 	}
 }
 
 // need refuses an object without a member that it makes no sense without.
-func (m *members) need(name string) {
-	if m.get(name) == nil {
-		m.refuse("the option %q is missing", m.path+name)
+func (r *optionReader) need(name string) {
+	if r.get(name) == nil {
+		r.refuse("the option %q is missing", r.path+name)
 	}
 }
 
 // each calls f with the members of a nested object of free names, in order, nulls left out.
-func (m *members) each(name, kind, must string, f func(key string, raw []byte) bool) {
-	raw := m.get(name)
+func (r *optionReader) each(name, kind, must string, f func(key string, raw []byte) bool) {
+	raw := r.get(name)
 	if raw == nil {
 		return
 	}
-	if kindOf(raw) != "an object" {
-		m.wrong(name, "", "an object", raw)
+	if jsonKind(raw) != "an object" {
+		r.wrong(name, "", "an object", raw)
 		return
 	}
-	inner := readMembers(m.path+name+".", raw, m.fail)
+	inner := newOptionReader(r.path+name+".", raw, r.fail)
 	for _, key := range inner.order {
-		if value := inner.values[key]; kindOf(value) != "null" && !f(key, value) {
+		if value := inner.values[key]; jsonKind(value) != "null" && !f(key, value) {
 			inner.wrong(key, kind, must, value)
 			return
 		}
@@ -237,8 +239,8 @@ func texts(raw []byte) ([]string, bool) {
 	return list, ok && err == nil
 }
 
-// kindOf names the type of a raw JSON value as errors say it.
-func kindOf(raw []byte) string {
+// jsonKind names the type of a raw JSON value as errors say it.
+func jsonKind(raw []byte) string {
 	if len(raw) == 0 {
 		return "absent"
 	}
