@@ -1,17 +1,21 @@
-package mcprt_test
+package rules
 
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
+const root = "../.."
+
+// read gives a file by its path from the root.
 func read(t *testing.T, file string) string {
 	t.Helper()
-	data, err := os.ReadFile(file)
+	data, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +43,7 @@ func phonyTargets(t *testing.T) []string {
 }
 
 func TestMakeHelpListsEveryTarget(t *testing.T) {
-	cmd := exec.Command("make", "--no-print-directory", "help")
+	cmd := exec.Command("make", "--no-print-directory", "--directory", root, "help")
 	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=", "MAKEOVERRIDES=")
 	out, err := cmd.Output()
 	if err != nil {

@@ -1,4 +1,4 @@
-package mcprt_test
+package rules
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 func ours(t *testing.T, pattern string) []string {
 	t.Helper()
 	var found []string
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -25,7 +25,11 @@ func ours(t *testing.T, pattern string) []string {
 			return fs.SkipDir
 		}
 		if match, _ := filepath.Match(pattern, d.Name()); match && !d.IsDir() {
-			found = append(found, path)
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			found = append(found, rel)
 		}
 		return nil
 	})
