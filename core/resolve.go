@@ -36,8 +36,8 @@ func (m *Manager) callTimeout(perCall *int64, s *config.Server) time.Duration {
 	switch {
 	case perCall != nil:
 		return time.Duration(*perCall) * time.Millisecond
-	case m.opts.TimeoutForced:
-		return m.opts.Timeout
+	case m.opts.EnvTimeout != nil:
+		return *m.opts.EnvTimeout
 	case s.TimeoutMs != nil:
 		return time.Duration(*s.TimeoutMs) * time.Millisecond
 	}
