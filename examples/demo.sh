@@ -42,7 +42,7 @@ run() {
   rm -rf "$project"
   mkdir -p "$project"
   config ', "--fail-start", "DEMO_TOKEN is not set"' >"$project/.mcp.json"
-  config '' >"$project/next.mcp.json"
+  config ', "--name", "mended"' >"$project/next.mcp.json"
   (cd "$project" && XDG_CACHE_HOME=$work/cache-$language "$@")
 }
 

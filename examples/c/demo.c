@@ -91,12 +91,17 @@ static void show_connected(const char *report) {
   printf("%ld ms\n", json_int(json_get(report, "elapsedMs")));
   title("tools");
   printf("%s%d live%s, %s%d deferred%s\n", GREEN, json_count(tools) - deferred, PLAIN, YELLOW, deferred, PLAIN);
-  for (const char *t = json_first(tools); t; t = json_next(t)) {
-    int is_deferred = json_true(json_get(t, "deferred"));
-    indent();
-    printf("%-20s%s%s%s\n", json_text(json_get(t, "name"), name, sizeof name), is_deferred ? YELLOW : GREEN,
-           is_deferred ? "deferred" : "live", PLAIN);
+  char last[200] = "";
+  for (const char *t = json_first(tools); t; t = json_next(t)) { /* sorted by name, so each server's are together */
+    if (strcmp(last, json_text(json_get(t, "server"), name, sizeof name)) != 0) {
+      int is_deferred = json_true(json_get(t, "deferred"));
+      if (*last) printf("\n");
+      indent();
+      printf("%-8s%s%-9s%s", strcpy(last, name), is_deferred ? YELLOW : GREEN, is_deferred ? "deferred" : "live", PLAIN);
+    }
+    printf(" %s", json_text(json_get(t, "tool"), text, sizeof text));
   }
+  if (*last) printf("\n");
   for (const char *e = json_first(errors); e; e = json_next(json_value(e))) {
     title(json_text(e, name, sizeof name));
     printf("%s%s%s\n", RED, json_text(json_get(json_value(e), "message"), text, sizeof text), PLAIN);

@@ -39,8 +39,10 @@ try {
   row('connect', `${Math.round(report.elapsedMs)} ms`)
   const deferred = report.tools.filter((tool) => tool.deferred).length
   row('tools', `${green(`${report.tools.length - deferred} live`)}, ${yellow(`${deferred} deferred`)}`)
-  for (const tool of report.tools) {
-    row('', tool.name.padEnd(20) + (tool.deferred ? yellow('deferred') : green('live')))
+  for (const server of new Set(report.tools.map((tool) => tool.server))) {
+    const own = report.tools.filter((tool) => tool.server === server)
+    const state = own[0].deferred ? yellow('deferred ') : green('live     ')
+    row('', clean(server).padEnd(8) + state + ' ' + clean(own.map((tool) => tool.tool).join(' ')))
   }
   for (const [name, error] of Object.entries(report.errors)) row(clean(name), red(clean(error.message)))
 

@@ -94,8 +94,10 @@ def main():
         row("connect", f"{round(report.elapsed_seconds * 1000)} ms")
         deferred = sum(tool.deferred for tool in report.tools)
         row("tools", f"{green(f'{len(report.tools) - deferred} live')}, {yellow(f'{deferred} deferred')}")
-        for tool in report.tools:
-            row("", tool.name.ljust(20) + (yellow("deferred") if tool.deferred else green("live")))
+        for server, tools in itertools.groupby(report.tools, key=lambda tool: tool.server):
+            own = list(tools)
+            state = yellow("deferred ") if own[0].deferred else green("live     ")
+            row("", clean(server).ljust(8) + state + " " + clean(" ".join(tool.tool for tool in own)))
         for name, error in report.errors.items():
             row(clean(name), red(clean(str(error))))
 
