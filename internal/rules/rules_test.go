@@ -61,7 +61,6 @@ var fset = token.NewFileSet()
 // load parses every Go file of the project.
 func load(t *testing.T) []source {
 	t.Helper()
-	root := filepath.Join("..", "..")
 	var files []source
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
