@@ -7,6 +7,7 @@
  * Runtime that the program dropped can be collected, and its manager freed.
  */
 
+import { Aborts } from './aborts.js'
 import { EventKind, Status, TAG_MAX, Verb } from './abi.js'
 import { mcpError, replyError, statusError } from './errors.js'
 import { FrameReader } from './frames.js'
@@ -30,6 +31,12 @@ import { Wake } from './wake.js'
 
 /** One promise of ours. */
 class Operation {
+  tag = 0
+  /** @type {(value: any) => void} */
+  resolve = () => {}
+  /** @type {(error: unknown) => void} */
+  reject = () => {}
+
   /**
    * @param {number} verb
    * @param {string} request
@@ -42,42 +49,10 @@ class Operation {
     this.decode = decode
     this.signal = signal
     this.onProgress = onProgress
-    this.tag = 0
-    /** @type {(() => void) | undefined} */
-    this.onAbort = undefined
     this.promise = new Promise((resolve, reject) => {
       this.resolve = resolve
       this.reject = reject
     })
-  }
-
-  /** @param {() => void} onAbort */
-  watch(onAbort) {
-    this.onAbort = onAbort
-    this.signal?.addEventListener('abort', onAbort, { once: true })
-  }
-
-  /** @param {number} status @param {Buffer} data */
-  complete(status, data) {
-    try {
-      if (status < 0) this.fail(replyError(status, data))
-      else {
-        this.#unwatch()
-        this.resolve(this.decode(data))
-      }
-    } catch (error) {
-      this.fail(error)
-    }
-  }
-
-  /** @param {unknown} error */
-  fail(error) {
-    this.#unwatch()
-    this.reject(error)
-  }
-
-  #unwatch() {
-    if (this.onAbort) this.signal?.removeEventListener('abort', this.onAbort)
   }
 }
 
@@ -95,6 +70,7 @@ export class Channel {
   #pending = new Map()
   /** @type {Set<Operation>} not submitted yet: the library was full */
   #waiting = new Set()
+  #aborts = new Aborts()
   /** Submitted and not completed, those that nobody waits for included. */
   #inFlight = 0
   /** @type {Map<number, (progress: any) => void>} by the operation's tag */
@@ -165,11 +141,11 @@ export class Channel {
     if (signal?.aborted) return Promise.reject(signal.reason)
     if (this.isClosed) return Promise.reject(statusError(Status.ECLOSED))
     const operation = new Operation(verb, JSON.stringify(request), decode, options)
+    if (signal) this.#aborts.watch(signal, operation, (aborted) => this.#abort(aborted))
     // A queue that somebody already waits in is a queue for everybody, else the
     // late ones would overtake. The library never refuses a disconnect.
     const mustWait = this.#waiting.size > 0 && verb !== Verb.DISCONNECT
     if (mustWait || !this.#send(operation)) this.#waiting.add(operation)
-    operation.watch(() => this.#abort(operation))
     if (this.#inFlight === 0) this.#pumpSoon()
     this.#hold()
     return operation.promise
@@ -210,8 +186,7 @@ export class Channel {
     this.#closing = new Promise((resolve) => {
       this.#onEnded = resolve
     })
-    for (const operation of this.#waiting) operation.fail(statusError(Status.ECLOSED))
-    this.#waiting.clear()
+    for (const operation of this.#waiting) this.#fail(operation, statusError(Status.ECLOSED))
     const status = this.#native.submit(this.#handle, Verb.CLOSE, this.#nextTag++, JSON.stringify(request))
     if (status === Status.OK) this.#inFlight++
     else this.#end(() => statusError(status))
@@ -239,25 +214,32 @@ export class Channel {
       this.#inFlight++
       return true
     }
-    this.#forget(operation)
+    this.#pending.delete(operation.tag)
+    this.#progress.delete(operation.tag)
     if (status === Status.EBUSY) return false
-    operation.fail(statusError(status))
+    this.#fail(operation, statusError(status))
     return true
   }
 
   /** @param {Operation} operation */
   #abort(operation) {
-    const isSubmitted = !this.#waiting.delete(operation)
-    if (isSubmitted && !this.#ended) this.#native.cancel(this.#handle, operation.tag)
-    this.#forget(operation)
-    operation.fail(operation.signal?.reason)
+    if (!this.#waiting.has(operation)) this.#native.cancel(this.#handle, operation.tag)
+    this.#fail(operation, operation.signal?.reason)
     this.#hold()
   }
 
-  /** @param {Operation} operation */
+  /** @param {Operation} operation @param {unknown} error */
+  #fail(operation, error) {
+    this.#forget(operation)
+    operation.reject(error)
+  }
+
+  /** Whatever the end, nothing may lead to an operation any more. @param {Operation} operation */
   #forget(operation) {
+    this.#waiting.delete(operation)
     this.#pending.delete(operation.tag)
     this.#progress.delete(operation.tag)
+    if (operation.signal) this.#aborts.unwatch(operation.signal, operation)
   }
 
   /** Takes everything out of the library's queue, then fills the room that this made. */
@@ -288,7 +270,7 @@ export class Channel {
       if (!this.#send(operation)) {
         if (this.#inFlight > 0) return
         // Nothing will complete and make room, so waiting longer is hopeless.
-        operation.fail(statusError(Status.EBUSY))
+        this.#fail(operation, statusError(Status.EBUSY))
       }
       this.#waiting.delete(operation)
     }
@@ -328,8 +310,13 @@ export class Channel {
     this.#inFlight--
     const operation = this.#pending.get(tag)
     if (!operation) return // aborted: its promise is settled
-    this.#forget(operation)
-    operation.complete(status, data)
+    try {
+      if (status < 0) throw replyError(status, data)
+      operation.resolve(operation.decode(data))
+      this.#forget(operation)
+    } catch (error) {
+      this.#fail(operation, error)
+    }
   }
 
   /** The queue cannot be read any more: nobody may wait for ever. @param {unknown} error */
@@ -342,13 +329,9 @@ export class Channel {
   #end(error) {
     if (this.#ended) return
     this.#ended = true
-    const unfinished = [...this.#pending.values(), ...this.#waiting]
-    this.#pending.clear()
-    this.#waiting.clear()
-    this.#progress.clear()
     this.#wake.close()
     this.#native.free(this.#handle)
-    for (const operation of unfinished) operation.fail(error())
+    for (const operation of [...this.#pending.values(), ...this.#waiting]) this.#fail(operation, error())
     this.#sink.deref()?.closed()
     this.#kept = undefined
     this.#onEnded()

@@ -131,8 +131,15 @@ export function statusError(status) {
  * @returns {MCPError | LibraryError}
  */
 export function replyError(status, data) {
-  const reply = data.length > 0 ? JSON.parse(data.toString()) : undefined
-  if (!reply?.error) return statusError(status)
+  if (data.length === 0) return statusError(status)
+  let reply
+  try {
+    reply = JSON.parse(data.toString())
+  } catch {
+    // A server's own JSON may be inside, and it may be broken.
+    return mcpError({ code: 'internal', message: `the reply with status ${status} is not valid JSON; please report it` })
+  }
+  if (!reply.error) return statusError(status)
   return mcpError({ ...reply.error, result: reply.result && new CallResult(Buffer.from(data)) })
 }
 

@@ -57,16 +57,17 @@ async function load() {
 
 /**
  * @param {string | undefined} override the value of MCPRT_LIBRARY
+ * @param {string} [packageFolder]
  * @returns {string} an existing path
  */
-export function findLibrary(override) {
+export function findLibrary(override, packageFolder = PACKAGE) {
   if (override) {
     const path = resolve(override)
     if (!existsSync(path)) throw new LibraryError(`MCPRT_LIBRARY names ${path}, which does not exist; correct or unset it`)
     return path
   }
-  const places = [join(PACKAGE, FILE_NAME)]
-  const checkout = resolve(PACKAGE, '..', '..')
+  const places = [join(packageFolder, FILE_NAME)]
+  const checkout = resolve(packageFolder, '..', '..')
   if (existsSync(join(checkout, 'include', 'mcprt.h'))) places.push(join(checkout, 'build', FILE_NAME))
   const path = places.find((place) => existsSync(place))
   if (path) return path

@@ -67,6 +67,10 @@ export class RequestDesk {
     this.#report = report
   }
 
+  get openRequests() {
+    return this.#open.size
+  }
+
   /**
    * @param {number} tag
    * @param {any} request

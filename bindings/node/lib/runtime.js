@@ -78,9 +78,15 @@ export class Runtime extends EventEmitter {
       /** @param {number} count */
       dropped: (count) => this.#publish({ type: 'dropped', count }),
       /** @param {number} tag @param {Buffer} data */
-      request: (tag, data) => void this.#desk.answer(tag, JSON.parse(data.toString())),
+      request: (tag, data) => {
+        void this.#desk.answer(tag, parse(data) ?? {})
+        this.#updateReference()
+      },
       /** @param {number} tag @param {number} status */
-      requestOver: (tag, status) => this.#desk.over(tag, status),
+      requestOver: (tag, status) => {
+        this.#desk.over(tag, status)
+        this.#updateReference()
+      },
       closed: () => this.#closed(),
     }
     const channel = new Channel(native, handle, this.#sink)
@@ -92,8 +98,8 @@ export class Runtime extends EventEmitter {
     )
     dropped.register(this, channel, this)
     if (!isMainThread) openInThisWorker.add(channel)
-    this.on('newListener', () => this.#listen(true))
     this.on('removeListener', () => this.#listen(this.#hasListeners()))
+    this.on('newListener', () => this.#listen(true))
   }
 
   /** @param {import('../index.js').Abortable} [options] */
@@ -194,7 +200,7 @@ export class Runtime extends EventEmitter {
 
   #updateReference() {
     const isAwaited = [...this.#streams].some((stream) => stream.waiting > 0)
-    this.#channel.reference(this.#isReferenced || isAwaited)
+    this.#channel.reference(this.#isReferenced || isAwaited || this.#desk.openRequests > 0)
   }
 
   /** @param {boolean} yes */
@@ -211,7 +217,7 @@ export class Runtime extends EventEmitter {
   #notice(data) {
     // Decoding what nobody looks at is the only cost of an event, so do not.
     if (!this.#isListenedTo && !this.#channel.wantsProgress) return
-    const event = JSON.parse(data.toString())
+    const event = parse(data) ?? { type: 'dropped', count: 1 }
     if (event.type === 'progress') {
       const onProgress = this.#channel.progressOf(event.tag)
       if (onProgress) guarded(() => onProgress(event))
@@ -243,6 +249,19 @@ if (Symbol.asyncDispose) {
       return this.close()
     },
   })
+}
+
+/**
+ * A server's own JSON is inside, and it may be broken.
+ * @param {Buffer} data
+ * @returns {any} undefined: not valid JSON
+ */
+function parse(data) {
+  try {
+    return JSON.parse(data.toString())
+  } catch {
+    return undefined
+  }
 }
 
 /**
