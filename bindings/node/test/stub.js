@@ -22,7 +22,9 @@ export function stubLibrary() {
   // Test files run at the same time: each builds its own and one rename wins.
   const folder = mkdtempSync(join(build, 'stub-'))
   try {
-    execFileSync('sh', [join(REPOSITORY, 'capi/build-stub.sh'), folder], { stdio: ['ignore', 'ignore', 'inherit'] })
+    // koffi unloads its libraries when the process ends. The real one stays, as every
+    // Go library does; the stub must, too, or its thread runs on without its code.
+    execFileSync('sh', [join(REPOSITORY, 'capi/build-stub.sh'), folder, '-Wl,-z,nodelete'], { stdio: ['ignore', 'ignore', 'inherit'] })
     renameSync(join(folder, NAME), library)
   } finally {
     rmSync(folder, { recursive: true })
