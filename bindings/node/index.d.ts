@@ -118,7 +118,7 @@ export interface RequestContext {
 
 /**
  * Each handler returns the result that MCP defines (nothing stands for `{}`). A
- * RequestRefused is told to the server; of any other exception it learns only
+ * ReplyError is told to the server; of any other exception it learns only
  * that there was one, and the program gets a `request_failed` event.
  */
 export interface RequestHandlers {
@@ -138,7 +138,7 @@ export interface RequestHandlers {
 
 type MaybePromise<T> = T | Promise<T>
 
-export declare class RequestRefused extends Error {
+export declare class ReplyError extends Error {
   /** @param message is sent to the server  @param code of JSON-RPC; default -32603 */
   constructor(message: string, code?: number)
   readonly code: number
@@ -546,8 +546,8 @@ export declare class ConnectFailedError extends MCPError {}
 export declare class ProtocolError extends MCPError {}
 export declare class UnsupportedVersionError extends MCPError {}
 export declare class TooLargeError extends MCPError {}
-export declare class HttpStatusError extends MCPError {}
-export declare class RpcError extends MCPError {}
+export declare class HTTPStatusError extends MCPError {}
+export declare class RPCError extends MCPError {}
 export declare class NeedsAuthError extends MCPError {}
 export declare class NeedsTrustError extends MCPError {}
 export declare class NeedsInputError extends MCPError {}
@@ -575,8 +575,8 @@ export declare const errorClasses: Readonly<{
   protocol: typeof ProtocolError
   unsupported_version: typeof UnsupportedVersionError
   too_large: typeof TooLargeError
-  http_status: typeof HttpStatusError
-  rpc_error: typeof RpcError
+  http_status: typeof HTTPStatusError
+  rpc_error: typeof RPCError
   needs_auth: typeof NeedsAuthError
   needs_trust: typeof NeedsTrustError
   needs_input: typeof NeedsInputError

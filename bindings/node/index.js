@@ -1,6 +1,6 @@
 export { Runtime } from './lib/runtime.js'
 export { CallResult, Result, Tool } from './lib/result.js'
-export { RequestRefused } from './lib/requests.js'
+export { ReplyError } from './lib/requests.js'
 export {
   BusyError,
   CanceledError,
@@ -12,7 +12,7 @@ export {
   ExitedError,
   FilteredError,
   ForkError,
-  HttpStatusError,
+  HTTPStatusError,
   InternalError,
   InvalidRequestError,
   LibraryError,
@@ -22,7 +22,7 @@ export {
   NeedsTrustError,
   OutcomeUnknownError,
   ProtocolError,
-  RpcError,
+  RPCError,
   SpawnFailedError,
   TimeoutError,
   TooLargeError,

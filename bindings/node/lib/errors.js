@@ -48,8 +48,8 @@ export class ConnectFailedError extends MCPError {}
 export class ProtocolError extends MCPError {}
 export class UnsupportedVersionError extends MCPError {}
 export class TooLargeError extends MCPError {}
-export class HttpStatusError extends MCPError {}
-export class RpcError extends MCPError {}
+export class HTTPStatusError extends MCPError {}
+export class RPCError extends MCPError {}
 export class NeedsAuthError extends MCPError {}
 export class NeedsTrustError extends MCPError {}
 export class NeedsInputError extends MCPError {}
@@ -76,8 +76,8 @@ export const errorClasses = Object.freeze({
   protocol: ProtocolError,
   unsupported_version: UnsupportedVersionError,
   too_large: TooLargeError,
-  http_status: HttpStatusError,
-  rpc_error: RpcError,
+  http_status: HTTPStatusError,
+  rpc_error: RPCError,
   needs_auth: NeedsAuthError,
   needs_trust: NeedsTrustError,
   needs_input: NeedsInputError,

@@ -18,7 +18,7 @@ const KINDS = /** @type {Record<string, string>} */ ({
 })
 
 /** What a handler throws to tell the server why it gets no answer. */
-export class RequestRefused extends Error {
+export class ReplyError extends Error {
   /**
    * @param {string} message sent to the server
    * @param {number} [code] JSON-RPC error code
@@ -120,7 +120,7 @@ export class RequestDesk {
    * @param {OpenRequest} request
    */
   #explain(error, request) {
-    if (error instanceof RequestRefused) return { code: error.code, message: error.message }
+    if (error instanceof ReplyError) return { code: error.code, message: error.message }
     if (!request.abort.signal.aborted) this.#report(error, request)
     return { code: INTERNAL_ERROR, message: `the host failed to answer ${request.type}` }
   }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import './stub.js'
-import { CallResult, RequestRefused, Runtime, Tool } from '../index.js'
+import { CallResult, ReplyError, Runtime, Tool } from '../index.js'
 
 /**
  * @param {import('node:test').TestContext} t
@@ -72,7 +72,7 @@ test('a tool that failed is a result; a failed call is an error with one', async
   assert.equal(failed.isError, true)
   assert.equal(failed.text, 'no such file')
   await assert.rejects(runtime.call('mcp_demo_fail'), (error) => {
-    assert.equal(error.name, 'RpcError')
+    assert.equal(error.name, 'RPCError')
     assert.equal(error.code, 'rpc_error')
     assert.equal(error.server, 'demo')
     assert.equal(error.data.rpcCode, -32000)
@@ -321,7 +321,7 @@ test('a handler that throws gives the server an error, and the program an event'
   /** @type {any[]} */
   const failed = []
   runtime.on('request_failed', (event) => failed.push(event))
-  await assert.rejects(runtime.call('mcp_demo_ask'), { name: 'RpcError', message: /answered with an error/ })
+  await assert.rejects(runtime.call('mcp_demo_ask'), { name: 'RPCError', message: /answered with an error/ })
   assert.deepEqual(failed, [{ type: 'request_failed', request: 'elicitation/create', server: 'demo', error: fault }])
 })
 
@@ -330,16 +330,16 @@ test('an answer that is no JSON is a failed request', async (t) => {
   /** @type {any[]} */
   const failed = []
   runtime.on('request_failed', ({ error }) => failed.push(error))
-  await assert.rejects(runtime.call('mcp_demo_ask'), { name: 'RpcError' })
+  await assert.rejects(runtime.call('mcp_demo_ask'), { name: 'RPCError' })
   assert.match(failed[0].message, /BigInt/)
 })
 
 test('a refusal is the program\'s own word, and no fault', async (t) => {
   const runtime = await open(t, asked(() => {
-    throw new RequestRefused('nobody is here', -32001)
+    throw new ReplyError('nobody is here', -32001)
   }))
   runtime.on('request_failed', () => assert.fail())
-  await assert.rejects(runtime.call('mcp_demo_ask'), { name: 'RpcError' })
+  await assert.rejects(runtime.call('mcp_demo_ask'), { name: 'RPCError' })
 })
 
 test('the handler learns that its question is over', async (t) => {

@@ -7,7 +7,7 @@ import {
   type ErrorCode,
   LibraryError,
   MCPError,
-  RequestRefused,
+  ReplyError,
   Runtime,
   type RuntimeEvent,
   type Tool,
@@ -26,7 +26,7 @@ export async function program(signal: AbortSignal) {
     onRequest: {
       elicitation: async (params, { server, signal }) => {
         same<typeof signal, AbortSignal>(true)
-        if (server === 'x') throw new RequestRefused('no', -1)
+        if (server === 'x') throw new ReplyError('no', -1)
         return { action: 'accept', content: params }
       },
       authorization({ url }) {
