@@ -1,0 +1,176 @@
+//go:build unix
+
+package transport
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The guard is one small shell per host process that outlives the host by a
+// moment and ends what the host could not: a host killed with SIGKILL runs no
+// code, and a grandchild that ignores EOF would stay for ever. It is told each
+// server's process group on its stdin. When that ends, or the kernel reports the
+// host's death (see guardAttr), it sends SIGTERM to the groups that are left and
+// SIGKILL half a second later. Descendants that left their group are out of reach.
+//
+// It exists only while there are servers: told that the last one is gone, it ends
+// with nothing to do.
+const guardScript = `
+trap '' HUP INT QUIT TERM PIPE
+exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+groups=
+tell() { for g in $groups; do kill -s "$1" -- "-$g"; done; }
+sweep() {
+  trap '' USR1
+  if [ -n "$groups" ]; then
+    tell TERM
+    sleep 0.5 || sleep 1
+    tell KILL
+  fi
+  exit 0
+}
+trap sweep USR1
+while read -r op group; do
+  case $op in
+  +) groups="$groups $group" ;;
+  -) left=
+     for g in $groups; do [ "$g" = "$group" ] || left="$left $g"; done
+     groups=$left ;;
+  esac
+done
+sweep
+`
+
+// guard is the host process's only one; a package variable, since any number of
+// managers share the process.
+var guard = guardian{shell: "/bin/sh"}
+
+type guardian struct {
+	shell string
+
+	mu     sync.Mutex
+	users  int   // servers that are starting or not yet over
+	groups []int // those that the guard must know
+	pipe   *os.File
+	ended  chan struct{} // closed when the shell behind pipe has ended and was reaped
+	kill   func()
+}
+
+// enter is called before a server starts. An error means that servers run
+// unguarded, which is worth a warning and no reason not to start.
+func (g *guardian) enter() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.users++
+	if g.pipe != nil {
+		select {
+		case <-g.ended:
+			g.drop()
+		default:
+			return nil
+		}
+	}
+	return g.start()
+}
+
+// add names a group that runs now.
+func (g *guardian) add(group int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.groups = append(g.groups, group)
+	g.write(fmt.Sprintf("+ %d\n", group))
+}
+
+// leave ends what enter began; group is 0 when the server could not be started. To
+// be called as soon as the group is over, since its number may then be given away.
+func (g *guardian) leave(group int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.users--
+	if i := slices.Index(g.groups, group); i >= 0 {
+		g.groups = slices.Delete(g.groups, i, i+1)
+		g.write(fmt.Sprintf("- %d\n", group))
+	}
+	if g.users == 0 && g.pipe != nil {
+		g.pipe.Close()
+		g.pipe = nil
+		select {
+		case <-g.ended: // in a millisecond: it has nothing to do
+		case <-time.After(time.Second):
+			g.kill()
+		}
+	}
+}
+
+func (g *guardian) write(line string) {
+	if g.pipe == nil {
+		return
+	}
+	g.pipe.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := g.pipe.WriteString(line); err != nil {
+		g.drop() // the next enter starts another
+	}
+}
+
+// drop gives up a guard that is dead or does not read. It is killed before its
+// pipe is closed: one that was only stopped would later end all that it knows.
+func (g *guardian) drop() {
+	g.kill()
+	g.pipe.Close()
+	g.pipe = nil
+}
+
+func (g *guardian) start() error {
+	r, w, err := pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	cmd := &exec.Cmd{
+		Path: g.shell,
+		// The name and the number are for people who look at a list of processes.
+		Args:        []string{"sh", "-c", guardScript, "mcprt-guard", fmt.Sprint(os.Getpid())},
+		Env:         []string{"PATH=/usr/bin:/bin"},
+		Dir:         "/",
+		Stdin:       r,
+		ExtraFiles:  strangers(),
+		SysProcAttr: guardAttr(),
+	}
+	started, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				started <- fmt.Errorf("panic: %v", p)
+			}
+			close(ended)
+		}()
+		// This thread must live as long as the guard: see guardAttr. Wait needs one anyway.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		w.Close()
+		return err
+	}
+	g.pipe, g.ended, g.kill = w, ended, func() { cmd.Process.Kill() }
+	var all strings.Builder
+	for _, group := range g.groups {
+		fmt.Fprintf(&all, "+ %d\n", group)
+	}
+	if all.Len() > 0 {
+		g.write(all.String())
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package transport
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+)
+
+// pidfdOpen has one number on all of Linux's architectures; package syscall does not list it.
+const pidfdOpen = 434
+
+// awaitEnd returns when the child has ended but before it is reaped: so long its
+// number, and its group's, belong to it, and may be signalled without a doubt. It
+// waits on the netpoller; a blocking wait would take one thread for each server. On
+// a kernel without pidfds it returns false at once.
+func awaitEnd(pid int) bool {
+	fd, _, errno := syscall.Syscall(pidfdOpen, uintptr(pid), syscall.O_NONBLOCK, 0)
+	if errno != 0 {
+		return false
+	}
+	f := os.NewFile(fd, "pidfd")
+	defer f.Close()
+	raw, err := f.SyscallConn()
+	return err == nil && raw.Read(readable) == nil
+}
+
+// readable asks the kernel: an event of the netpoller alone may be spurious, or
+// have come before anybody waited for it.
+func readable(fd uintptr) bool {
+	poll := struct {
+		fd              int32
+		events, revents int16
+	}{fd: int32(fd), events: 1 /* POLLIN */}
+	var now syscall.Timespec
+	n, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	return errno == 0 && n == 1
+}
+
+// strangers gives the ExtraFiles that make a child close what else it would
+// inherit: files that the host, or a library in it, opened without close-on-exec.
+// A server must not get a host's database socket, and nobody may keep a pipe open
+// whose end somebody waits for. A nil entry means: closed in the child.
+func strangers() []*os.File {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	highest := 2
+	for _, name := range names {
+		fd, err := strconv.Atoi(name)
+		if err != nil || fd <= highest || fd > 1<<16 {
+			continue
+		}
+		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
+		if errno == 0 && flags&syscall.FD_CLOEXEC == 0 {
+			highest = fd
+		}
+	}
+	return make([]*os.File, highest-2)
+}
+
+// guardAttr takes the guard out of the host's session, and has the kernel tell it
+// when the host is gone: the pipe alone does not where the host forked a child
+// that never execs and thus holds the pipe open. The signal comes when the
+// spawning *thread* ends, so that the guard's goroutine keeps its thread.
+func guardAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGUSR1}
+}

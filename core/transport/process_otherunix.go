@@ -1,0 +1,20 @@
+//go:build unix && !linux
+
+package transport
+
+import (
+	"os"
+	"syscall"
+)
+
+// awaitEnd would wait for a child's end without reaping it. Here the caller's
+// Wait does both, and groupAlive covers the moment between reaping and knowing.
+func awaitEnd(int) bool { return false }
+
+// strangers is empty: macOS libraries set close-on-exec as a rule, and a list of
+// open files is not to be had cheaply.
+func strangers() []*os.File { return nil }
+
+// guardAttr takes the guard out of the host's session. Only the pipe tells it of
+// the host's end here.
+func guardAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
