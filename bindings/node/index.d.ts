@@ -208,14 +208,15 @@ export interface ServerView {
   status: ServerStatus
   state: ServerState
   toolCount: number
-  protocolVersion?: string
-  serverInfo?: { name: string; version: string; [key: string]: unknown }
-  instructions?: string
-  connectMs?: number
-  error?: ErrorInfo | null
-  retryAt?: string | null
-  source?: Source
-  pid?: number
+  protocolVersion: string | null
+  serverInfo: { name: string; version: string; [key: string]: unknown } | null
+  instructions: string | null
+  connectMs: number | null
+  /** Why it is not ready, in the states backoff, failed and needs_*. */
+  error: ErrorInfo | null
+  retryAt: string | null
+  source: Source | null
+  pid: number | null
 }
 
 export interface ConnectReport extends Reply {

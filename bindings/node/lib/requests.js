@@ -76,14 +76,16 @@ export class RequestDesk {
    * @param {any} request
    */
   async answer(tag, { type, server, params, timeoutMs, attempt }) {
-    const handler = Object.hasOwn(KINDS, type) ? /** @type {any} */ (this.#handlers)[KINDS[type]] : undefined
-    if (!handler) return this.#reply(tag, undefined)
+    const kind = Object.hasOwn(KINDS, type) ? KINDS[type] : ''
+    /** @type {Record<string, any>} */
+    const handlers = this.#handlers
+    if (!Object.hasOwn(handlers, kind)) return this.#reply(tag, undefined)
     /** @type {OpenRequest} */
     const request = { type, server, abort: new AbortController(), isAnswered: false }
     this.#open.set(tag, request)
     let answer
     try {
-      const result = await handler(params, { type, server, timeoutMs, attempt, signal: request.abort.signal })
+      const result = await handlers[kind](params, { type, server, timeoutMs, attempt, signal: request.abort.signal })
       answer = JSON.stringify({ result: result ?? {} })
     } catch (error) {
       answer = JSON.stringify({ error: this.#explain(error, request) })

@@ -46,7 +46,7 @@ export async function program(signal: AbortSignal) {
   const { tools } = await runtime.list()
   same<typeof tools, Tool[]>(true)
   const { servers } = await runtime.list({ kind: 'servers' })
-  same<(typeof servers)[0]['pid'], number | undefined>(true)
+  same<(typeof servers)[0]['pid'], number | null>(true)
   const openai = await runtime.list({ format: 'openai' })
   same<typeof openai.tools, any[]>(true)
 
