@@ -19,8 +19,8 @@ type Server struct {
 	TimeoutMs          *int64            `json:"timeoutMs,omitempty"`
 	Lazy               *bool             `json:"lazy,omitempty"`
 	IdleTimeoutMs      *int64            `json:"idleTimeoutMs,omitempty"`
-	AllowTools         []string          `json:"allowTools,omitempty"` // globs on raw tool names; nil: all; empty: none
-	DenyTools          []string          `json:"denyTools,omitempty"`  // deny wins
+	AllowTools         []string          `json:"allowTools,omitzero"` // globs on raw tool names; nil: all; empty: none
+	DenyTools          []string          `json:"denyTools,omitempty"` // deny wins
 	MaxConcurrentCalls int               `json:"maxConcurrentCalls,omitempty"`
 	Protocol           string            `json:"protocol,omitempty"` // pins a protocol version
 	Instructions       *bool             `json:"instructions,omitempty"`
@@ -56,7 +56,7 @@ type Origin struct {
 	Column       int    `json:"column,omitempty"`
 }
 
-// Entry is one server that could be started.
+// Entry is one server that could be started. It is read-only after discovery.
 type Entry struct {
 	Name        string
 	Server      Server
@@ -68,7 +68,12 @@ type Entry struct {
 	Dialect     Dialect
 	BaseDir     string // relative cwd, command and envFile are resolved against it
 	EnvFile     string // as written, or ""
-	EnvFileData []byte // the bytes that were hashed; read once at discovery for project files
+
+	raw     []byte              // the entry as written, in canonical form
+	at      map[string]Pos      // field → place of its value; "" is the entry
+	overlay bool                // no launch data: it only switches the next owner of the name
+	project string              // the project directory of this discovery
+	files   map[string]snapshot // by absolute path: the project-local files that the hash covers
 }
 
 // Shadowed is an entry that lost its name to another one.
@@ -90,7 +95,9 @@ type Diagnostic struct {
 	Message  string `json:"message"` // what is wrong and what to do
 }
 
-// Result is what discovery found: entries in the order of ownership.
+// Result is what discovery found: entries in the order of ownership. A name
+// stands there once for its owner, and besides for every untrusted project entry
+// of that name that would own it if it were trusted: see Owners.
 type Result struct {
 	Entries     []*Entry
 	Shadowed    []Shadowed
@@ -102,5 +109,5 @@ type Result struct {
 // absolute, secrets known so that they can be kept out of messages.
 type Resolved struct {
 	Server           // expanded; Cwd absolute; Command as written when it has no slash, else absolute
-	Secrets []string // values that must never appear in a message, longest first
+	Secrets []string `json:"-"` // values that must never appear in a message, longest first
 }

@@ -9,6 +9,10 @@ package session
 
 import (
 	"context"
+	"errors"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goccy/go-json"
@@ -78,9 +82,17 @@ type Info struct {
 // dropped and counted.
 type ToolList struct {
 	Tools      []RawTool
-	Dropped    int
+	Dropped    int    // no object, or no string name
+	Duplicates int    // the first of one name wins
 	TTLMs      *int64 // the smallest of all pages; nil: the server gave none
 	CacheScope string // "public" only if every page said so, else "private"
+}
+
+// ItemList is a whole list of any kind, as ToolList is of tools.
+type ItemList struct {
+	Items      []json.RawMessage
+	TTLMs      *int64
+	CacheScope string
 }
 
 // RawTool is one definition with the one member that routing needs.
@@ -89,7 +101,7 @@ type RawTool struct {
 	Raw  json.RawMessage
 }
 
-// Call is one request to the server.
+// Call is one request to the server. Its slices are only read until Start returns.
 type Call struct {
 	Method     string        // "tools/call", "resources/read", …
 	Params     []byte        // raw params object; nil for tools/call, which uses the next two
@@ -107,21 +119,183 @@ type Call struct {
 	Done func(result []byte, err error)
 }
 
-// The surface that core uses:
-//
-//	func Connect(ctx context.Context, cfg Config) (*Session, error)
-//	        dial + handshake. On failure, and when ctx ends, everything it opened has been told to close (abort) —
-//	        Connect returns only after the process has ended (Done), so that a successor never overlaps.
-//	func (s *Session) Info() Info
-//	func (s *Session) ListTools(ctx context.Context) (*ToolList, error)
-//	func (s *Session) Request(ctx context.Context, method string, params []byte) (json.RawMessage, error)   // blocking, a copy of the result
-//	func (s *Session) Start(c *Call) (cancel func())      // cancel: Done gets fault canceled, server gets notifications/cancelled
-//	func (s *Session) Notify(ctx context.Context, method string, params []byte) error
-//	func (s *Session) Acquire() bool; Release(); TryRetire() bool; InFlight() int
-//	        one atomic word: count + retired bit (design/states.md). Start does not acquire: core does, around it.
-//	func (s *Session) Close(grace time.Duration)          // starts the end, returns at once; in-flight calls fail with closed
-//	func (s *Session) Done() <-chan struct{}              // process reaped, Lost delivered
-//	func NeverWritten(err error) bool
+// Stats counts what a session let pass without failing.
+type Stats struct {
+	Unmatched int64 // responses and progress for no open request: late, twice, or invented
+	Dropped   int64 // notifications that found the queue full
+	Refused   int64 // requests of the server that were over the limits
+}
 
-// Session is one live conversation.
-type Session struct{}
+// Session is one live conversation. Its methods are safe from any goroutine.
+type Session struct {
+	cfg  Config
+	conn transport.Conn // set before dialled is closed; nil if the dial failed
+	info Info           // set before Connect returns
+
+	modern   atomic.Bool     // settled by the handshake
+	meta     []byte          // the members that a modern request's _meta needs
+	declared map[string]bool // client capabilities
+
+	dialled chan struct{}
+	done    chan struct{}
+	ctx     context.Context // ends with the session
+	end     context.CancelCauseFunc
+	notices *queue
+	use     usage
+
+	mu       sync.Mutex
+	lastID   int64
+	pending  map[int64]*pending
+	held     int                           // server requests that are open
+	heldAt   time.Time                     // when the first of them was opened
+	requests map[string]context.CancelFunc // the server's open requests by raw id
+	lost     *fault.Error                  // why there will be no more requests
+	over     bool                          // the transport has said that the connection is over
+	first    json.RawMessage               // the first page of tools that the handshake has fetched
+
+	listening          atomic.Bool
+	unmatched, refused atomic.Int64
+	replies            atomic.Int64 // goroutines that hold a reply to the server
+}
+
+func newSession(cfg Config) *Session {
+	s := &Session{cfg: cfg, dialled: make(chan struct{}), done: make(chan struct{}), notices: newQueue(),
+		pending: map[int64]*pending{}, requests: map[string]context.CancelFunc{}, declared: map[string]bool{}}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	var capabilities map[string]json.RawMessage
+	if json.Unmarshal(cfg.Capabilities, &capabilities) == nil {
+		for name := range capabilities {
+			s.declared[name] = true
+		}
+	}
+	s.meta = modernMeta(cfg)
+	return s
+}
+
+// Info is what the handshake told. Its slices must not be changed.
+func (s *Session) Info() Info { return s.info }
+
+// Stats gives the counts so far.
+func (s *Session) Stats() Stats {
+	return Stats{Unmatched: s.unmatched.Load(), Dropped: s.notices.dropped(), Refused: s.refused.Load()}
+}
+
+// Done is closed when the connection has ended for good (a process is reaped) and
+// Handler.Lost has returned.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Close starts the end and returns at once: calls in flight fail with closed, and
+// the connection gets the grace. Later calls may only shorten it.
+func (s *Session) Close(grace time.Duration) {
+	s.use.retire()
+	s.fail(s.errorf(fault.Closed, fault.StageSend, "the session with server %q was closed", s.cfg.Server), false)
+	s.conn.Close(grace, false)
+}
+
+// Closed is called by the transport when the connection is over.
+func (s *Session) Closed(err *fault.Error) {
+	defer s.guard()
+	s.fail(s.name(err), true)
+	s.notices.close()
+}
+
+// fail ends every open request with err. ended tells that the connection is over,
+// so that it is known which requests never left.
+func (s *Session) fail(err *fault.Error, ended bool) {
+	s.mu.Lock()
+	if s.lost == nil {
+		s.lost = err
+	}
+	s.over = s.over || ended
+	var open []*pending
+	for id, p := range s.pending {
+		if !p.sent && !p.answered {
+			p.stopSend() // write sees the loss when Send returns, and knows what was written
+			continue
+		}
+		delete(s.pending, id)
+		open = append(open, p)
+	}
+	s.mu.Unlock()
+	s.end(err)
+	for _, p := range open {
+		p.abort(s.lossOf(p, err, ended))
+	}
+}
+
+// lossOf is the outcome of p after the connection ended with err.
+func (s *Session) lossOf(p *pending, err *fault.Error, ended bool) *fault.Error {
+	if ended && !p.answered && !s.conn.Begun(p.seq) {
+		return unwritten(err)
+	}
+	return err.Clone()
+}
+
+// Receive is called by the transport for each message.
+func (s *Session) Receive(m *transport.Message) {
+	defer s.guard()
+	switch {
+	case m.Method == "":
+		s.response(m)
+	case hasID(m.ID):
+		s.serverRequest(m)
+	default:
+		s.notification(m.Method, m.Params)
+	}
+}
+
+// hasID tells a request from a notification; some servers write "id":null in the latter.
+func hasID(id []byte) bool { return len(id) > 0 && string(id) != "null" }
+
+// guard is deferred wherever code of ours runs on another's goroutine or on one of
+// its own: a bug ends this session with an internal error, never the host.
+func (s *Session) guard() {
+	if v := recover(); v != nil {
+		s.bug(v)
+	}
+}
+
+func (s *Session) bug(v any) {
+	err := s.name(fault.Caught(v, debug.Stack()))
+	go func() { // a caller may hold what fail's callbacks need
+		defer func() { _ = recover() }() // the second bug of a session that already ends
+		s.fail(err, false)
+		<-s.dialled
+		if s.conn != nil {
+			s.conn.Close(0, true)
+		}
+	}()
+}
+
+// errorf makes an error that names the server.
+func (s *Session) errorf(code fault.Code, stage fault.Stage, format string, args ...any) *fault.Error {
+	e := fault.New(code, stage, format, args...)
+	e.Server = s.cfg.Server
+	return e
+}
+
+// name returns a copy of err that names the server.
+func (s *Session) name(err *fault.Error) *fault.Error {
+	e := err.Clone()
+	e.Server = s.cfg.Server
+	return e
+}
+
+// neverWritten marks the error of a request of which no byte left.
+type neverWritten struct{ of *fault.Error }
+
+func (n neverWritten) Error() string { return n.of.Error() }
+func (n neverWritten) Unwrap() error { return n.of }
+
+// NeverWritten tells whether err belongs to a request of which no byte reached
+// the server, so that sending it again cannot do a thing twice.
+func NeverWritten(err error) bool {
+	var mark neverWritten
+	return errors.As(err, &mark)
+}
+
+func unwritten(err *fault.Error) *fault.Error {
+	e := fault.New(err.Code, err.Stage, "%w", neverWritten{err})
+	e.Server, e.Tool, e.Data, e.Retryable = err.Server, err.Tool, err.Data, true
+	return e.Clone() // its data is its own
+}

@@ -102,6 +102,7 @@ func (s Stdio) Dial(ctx context.Context, r Receiver) (Conn, error) {
 	case <-ctx.Done():
 		over := make(chan struct{})
 		go func() {
+			defer func() { recover() }()
 			defer close(over)
 			if o := <-started; o.conn != nil {
 				o.conn.in.out = deaf{}

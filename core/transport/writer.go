@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -156,6 +157,11 @@ func (w *writer) enqueue(q queued) {
 // drain writes until the queue is empty, then ends.
 func (w *writer) drain() {
 	defer w.idle.Done()
+	defer func() {
+		if p := recover(); p != nil { // a bug ends this connection, never the host
+			w.fail(fault.Caught(p, debug.Stack()))
+		}
+	}()
 	for {
 		w.mu.Lock()
 		if w.err != nil || len(w.queue) == 0 {

@@ -1,0 +1,210 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/mcprt/mcprt/core/config"
+	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/session"
+	"github.com/mcprt/mcprt/core/transport"
+)
+
+var (
+	errSuperseded = errors.New("another start, a stop or the end of the manager took its place")
+	// abortGrace ends a server whose handshake or list failed.
+	abortGrace = 500 * time.Millisecond
+	// probeTimeout is how long a stdio server may leave server/discover unanswered:
+	// many old ones stay silent, so it must be short against their time-out.
+	probeTimeout = 2 * time.Second
+)
+
+// attempt is one try to get a server ready. It is the only code that starts
+// one, whoever asked.
+type attempt struct {
+	m     *Manager
+	s     *server
+	gen   uint64
+	entry *config.Entry
+	known bool              // tools of it are known already
+	after []<-chan struct{} // earlier processes of this server
+	done  chan struct{}
+}
+
+func (at *attempt) run(ctx context.Context) {
+	defer close(at.done)
+	defer func() {
+		if r := recover(); r != nil {
+			at.fail(fault.Caught(r, debug.Stack()))
+		}
+	}()
+	c, err := at.connect(ctx)
+	if err != nil {
+		at.fail(err)
+		return
+	}
+	if at.m.fire(at.s, event{kind: evConnected, gen: at.gen, session: c.session, tools: c.tools, clean: c.clean, from: c.from}).stale {
+		c.session.Close(abortGrace)
+		<-c.session.Done()
+		return
+	}
+	c.save()
+}
+
+// connection is what a successful attempt brings.
+type connection struct {
+	session *session.Session
+	tools   *toolSet
+	clean   *redactor
+	from    *config.Resolved
+	save    func() // writes the cache
+}
+
+// fail reports the failure; the message of a timeout says what was waited for.
+func (at *attempt) fail(err error) {
+	f := fault.From(err).Clone()
+	f.Server = at.entry.Name
+	kind := evFailed
+	if f.Code == fault.NeedsInput {
+		kind = evInput
+	}
+	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f})
+}
+
+func (at *attempt) connect(ctx context.Context) (*connection, error) {
+	m, name := at.m, at.entry.Name
+	resolved, err := m.resolve(at.entry)
+	if err != nil {
+		return nil, err
+	}
+	clean := newRedactor(resolved)
+	place := m.store.place(at.entry, resolved)
+	stored := place.load()
+	if stored != nil && !at.known {
+		m.fire(at.s, event{kind: evCached, gen: at.gen, tools: stored.set})
+	}
+	for _, ch := range at.after {
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	dial, err := m.deps.dial(m, at.entry, resolved)
+	if err != nil {
+		return nil, err
+	}
+	timeout := m.serverTimeout(&at.entry.Server)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	cfg := session.Config{
+		Server:       name,
+		Dial:         startClock(dial, timeout, cancel, name),
+		ClientInfo:   m.opts.ClientInfo,
+		Capabilities: m.capabilities,
+		Pin:          at.entry.Server.Protocol,
+		ProbeTimeout: probeTimeout,
+		Timeout:      timeout,
+		Limits:       session.Limits{Pages: m.opts.Limits.Pages, Tools: m.opts.Limits.Tools},
+		Handler:      &handler{at: at, clean: clean},
+	}
+	if stored != nil {
+		cfg.Known = stored.verdict
+	}
+	sess, err := session.Connect(ctx, cfg)
+	if err != nil {
+		return nil, clean.fault(cause(ctx, err))
+	}
+	list, err := sess.ListTools(ctx)
+	if err != nil {
+		sess.Close(abortGrace)
+		<-sess.Done()
+		return nil, clean.fault(cause(ctx, err))
+	}
+	return &connection{sess, newToolSet(list.Tools, time.Now(), list.TTLMs), clean, resolved, func() { place.save(sess.Info(), list) }}, nil
+}
+
+// cause prefers the reason why we ended the context over what the layers below
+// made of its end.
+func cause(ctx context.Context, err error) error {
+	if c := context.Cause(ctx); c != nil && fault.From(err).Code != fault.Exited {
+		return c
+	}
+	return err
+}
+
+// startClock lets the attempt's time run from the moment its process exists: a
+// server must not lose time because others were spawned before it.
+func startClock(dial transport.Dial, timeout time.Duration, cancel context.CancelCauseFunc, name string) transport.Dial {
+	started := false
+	return func(ctx context.Context, r transport.Receiver) (transport.Conn, error) {
+		conn, err := dial(ctx, r)
+		if err == nil && timeout > 0 && !started {
+			started = true
+			timer := time.AfterFunc(timeout, func() {
+				cancel(fault.New(fault.Timeout, fault.StageConnect,
+					"server %q did not finish its handshake and tool list within %d ms; raise timeoutMs if it needs longer to start", name, timeout.Milliseconds()).
+					With(fault.Data{TimeoutMs: timeout.Milliseconds()}).Retry())
+			})
+			context.AfterFunc(ctx, func() { timer.Stop() })
+		}
+		return conn, err
+	}
+}
+
+// relist fetches the list again after a list_changed.
+func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *config.Entry) {
+	ctx := m.ctx
+	if timeout := m.serverTimeout(&entry.Server); timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	list, err := sess.ListTools(ctx)
+	if err != nil {
+		m.fire(s, event{kind: evRelistFailed, gen: gen, err: fault.From(err)})
+		return
+	}
+	if m.fire(s, event{kind: evRelisted, gen: gen, tools: newToolSet(list.Tools, time.Now(), list.TTLMs)}).stale {
+		return
+	}
+	if resolved, err := m.resolve(entry); err == nil {
+		m.store.place(entry, resolved).save(sess.Info(), list)
+	}
+}
+
+// handler takes what one attempt's session sends by itself.
+type handler struct {
+	at    *attempt
+	clean *redactor
+}
+
+func (h *handler) Notification(_ *session.Session, method string, params []byte) {
+	m, name := h.at.m, h.at.entry.Name
+	switch method {
+	case "notifications/tools/list_changed":
+		m.fire(h.at.s, event{kind: evListChanged, gen: h.at.gen})
+	case "notifications/resources/list_changed":
+		m.note(rawNotice{kind: "resources_changed", server: name})
+	case "notifications/prompts/list_changed":
+		m.note(rawNotice{kind: "prompts_changed", server: name})
+	case "notifications/resources/updated":
+		m.note(pick("resource_updated", name, params, "uri"))
+	case "notifications/message":
+		m.note(pick("log", name, params, "level", "logger", "data"))
+	default:
+		m.note(rawNotice{kind: "notification", server: name, fields: []rawField{{"method", encode(method)}, {"params", cloneOrNull(params)}}})
+	}
+}
+
+func (h *handler) Request(ctx context.Context, _ *session.Session, method string, params []byte) ([]byte, error) {
+	return h.at.m.ask(ctx, h.at.entry.Name, method, params)
+}
+
+func (h *handler) Lost(_ *session.Session, err *fault.Error) {
+	f := h.clean.fault(err)
+	f.Server = h.at.entry.Name
+	h.at.m.fire(h.at.s, event{kind: evLost, gen: h.at.gen, err: f})
+}

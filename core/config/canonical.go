@@ -1,0 +1,77 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/goccy/go-json"
+)
+
+// Canonical is the entry's config before expansion as JSON with a fixed order of
+// members: equal bytes mean that the same file content would start the same
+// server in the same way. Switches (enabled) and the entry's name and place are
+// left out, directories that relative paths depend on are put in.
+func (e *Entry) Canonical() []byte {
+	s := e.Server
+	s.Enabled = nil
+	text, err := json.Marshal(struct {
+		Server  Server    `json:"server"`
+		EnvFile string    `json:"envFile,omitempty"`
+		Base    string    `json:"base,omitempty"`
+		Vars    VarSyntax `json:"vars"`
+	}{s, e.EnvFile, e.relativeTo(), e.Dialect.Vars})
+	if err != nil { // only an oauth block could hold what JSON cannot, and it came from JSON
+		return e.raw
+	}
+	return text
+}
+
+// connection identifies what the entry connects to: two entries with equal
+// connections under different names are started once. Timeouts, filters and
+// switches do not count.
+func (e *Entry) connection() string {
+	s := Server{Type: e.Server.Type, Command: e.Server.Command, Args: e.Server.Args, Env: e.Server.Env, Cwd: e.Server.Cwd,
+		URL: normalURL(e.Server.URL), Headers: e.Server.Headers}
+	other := Entry{Server: s, EnvFile: e.EnvFile, BaseDir: e.BaseDir}
+	text := other.Canonical()
+	if hasVariable(string(text)) { // the same text means the same only in the same syntax
+		other.Dialect.Vars = e.Dialect.Vars
+		text = other.Canonical()
+	}
+	return string(text)
+}
+
+// relativeTo is the base directory if anything in the entry depends on it.
+func (e *Entry) relativeTo() string {
+	for _, path := range []string{e.Server.Cwd, e.EnvFile} {
+		if path != "" && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~") {
+			return e.BaseDir
+		}
+	}
+	if c := e.Server.Command; strings.Contains(c, "/") && !strings.HasPrefix(c, "/") && !strings.HasPrefix(c, "~") {
+		return e.BaseDir
+	}
+	if strings.Contains(string(e.raw), "{file:") {
+		return e.BaseDir
+	}
+	return ""
+}
+
+// normalURL spells a URL's scheme, host and default port in one way.
+func normalURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || hasVariable(raw) {
+		return raw
+	}
+	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	if host, port, err := net.SplitHostPort(u.Host); err == nil && (u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80") {
+		if u.Host = host; strings.Contains(host, ":") {
+			u.Host = "[" + host + "]"
+		}
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	return u.String()
+}

@@ -1,0 +1,418 @@
+package config
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
+)
+
+// Limits of a JSON file beside its size. They keep a hostile file from costing
+// a stack overflow (the parser recurses) or many times its size in memory.
+const (
+	maxDepth  = 200
+	maxValues = 1 << 20 // in the decoded parts of one file
+)
+
+// jsonFile is a JSONC text: comments, trailing commas and a byte order mark are
+// fine. It is read in two steps: skim finds the members of an object without
+// decoding their values, and node decodes one value. So a large file in which
+// few members matter stays cheap, and a syntax error inside one server's entry
+// costs that entry only.
+type jsonFile struct {
+	data   []byte
+	values int // left of maxValues
+	// A cursor that turns offsets into positions. Going forward is cheap, going
+	// back starts over: callers ask in file order.
+	cursor struct{ offset, line, column int }
+}
+
+// span is one member of a skimmed object: its name and where its value lies.
+type span struct {
+	name       string
+	pos        Pos // of the name
+	start, end int // of the value in jsonFile.data
+}
+
+// syntaxError is a text that is not JSONC, and where.
+type syntaxError struct {
+	pos Pos
+	msg string
+}
+
+func (e *syntaxError) Error() string { return e.msg }
+
+var errTooLarge = errors.New("it holds too many values")
+
+// newJSONFile decodes the text's encoding. mended says that bytes which were not
+// UTF-8 were replaced.
+func newJSONFile(data []byte) (f *jsonFile, mended bool, err error) {
+	data, err = decodeUTF16(data)
+	if err != nil {
+		return nil, false, err
+	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(data) {
+		data, mended = bytes.ToValidUTF8(data, []byte("\uFFFD")), true
+	}
+	f = &jsonFile{data: data, values: maxValues}
+	f.rewind()
+	return f, mended, nil
+}
+
+// decodeUTF16 gives UTF-16 text (as some Windows editors write it) as UTF-8, and
+// any other text as it is. Without a byte order mark a zero byte beside an ASCII
+// one gives it away: JSON begins with an ASCII character.
+func decodeUTF16(b []byte) ([]byte, error) {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(b, []byte{0xff, 0xfe}):
+		order, b = binary.LittleEndian, b[2:]
+	case bytes.HasPrefix(b, []byte{0xfe, 0xff}):
+		order, b = binary.BigEndian, b[2:]
+	case len(b) >= 2 && b[0] != 0 && b[1] == 0:
+		order = binary.LittleEndian
+	case len(b) >= 2 && b[0] == 0 && b[1] != 0:
+		order = binary.BigEndian
+	default:
+		return b, nil
+	}
+	if len(b)%2 != 0 {
+		return nil, errors.New("it looks like UTF-16 but ends inside a character; save it as UTF-8")
+	}
+	units := make([]uint16, len(b)/2)
+	for i := range units {
+		units[i] = order.Uint16(b[2*i:])
+	}
+	return []byte(string(utf16.Decode(units))), nil
+}
+
+func (f *jsonFile) rewind() { f.cursor.offset, f.cursor.line, f.cursor.column = 0, 1, 1 }
+
+// pos turns an offset into line and column.
+func (f *jsonFile) pos(offset int) Pos {
+	if offset < f.cursor.offset {
+		f.rewind()
+	}
+	c := &f.cursor
+	part := f.data[c.offset:offset]
+	if n := bytes.Count(part, []byte{'\n'}); n > 0 {
+		c.line += n
+		c.column = 1
+		part = part[bytes.LastIndexByte(part, '\n')+1:]
+	}
+	c.column += utf8.RuneCount(part)
+	c.offset = offset
+	return Pos{c.line, c.column}
+}
+
+func (f *jsonFile) errorAt(offset int, format string, args ...any) error {
+	return &syntaxError{f.pos(min(offset, len(f.data))), fmt.Sprintf(format, args...)}
+}
+
+// root finds the one value of the text. ok is false when there is none: an empty
+// file, or one of comments only.
+func (f *jsonFile) root() (s span, ok bool, err error) {
+	i, err := f.space(0)
+	if err != nil || i == len(f.data) {
+		return span{}, false, err
+	}
+	end, _, err := f.skip(i)
+	if err != nil {
+		return span{}, false, err
+	}
+	rest, err := f.space(end)
+	if err != nil {
+		return span{}, false, err
+	}
+	if rest < len(f.data) {
+		return span{}, false, f.errorAt(rest, "there is text after the end of the JSON value")
+	}
+	return span{pos: f.pos(i), start: i, end: end}, true, nil
+}
+
+func (f *jsonFile) kind(s span) Kind {
+	switch c := f.data[s.start]; c {
+	case '{', '[', '"', 'n':
+		return Kind(c)
+	case 't', 'f':
+		return KindBool
+	}
+	return KindNumber
+}
+
+// skim finds the members of an object without decoding their values. Of equal
+// names the last one wins; each earlier one is handed to dropped.
+func (f *jsonFile) skim(object span, dropped func(span)) ([]span, error) {
+	var members []span
+	last := map[string]int{}
+	i, err := f.space(object.start + 1)
+	if err != nil {
+		return nil, err
+	}
+	for f.data[i] != '}' {
+		if f.data[i] != '"' {
+			return nil, f.errorAt(i, "a member's name in double quotes is expected here")
+		}
+		nameStart := i
+		i, _, err = f.skip(i)
+		if err != nil {
+			return nil, err
+		}
+		name, err := f.literal(nameStart, i)
+		if err != nil {
+			return nil, err
+		}
+		s := span{name: name.String(), pos: f.pos(nameStart)}
+		if i, err = f.expect(i, ":", "after the name"); err != nil {
+			return nil, err
+		}
+		if i, err = f.space(i + 1); err != nil {
+			return nil, err
+		}
+		s.start = i
+		if s.end, _, err = f.skip(i); err != nil {
+			return nil, err
+		}
+		last[s.name] = len(members)
+		members = append(members, s)
+		if i, err = f.expect(s.end, ",}", "after the value"); err != nil {
+			return nil, err
+		}
+		if f.data[i] == ',' {
+			if i, err = f.space(i + 1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(last) == len(members) {
+		return members, nil
+	}
+	unique := members[:0]
+	for i, s := range members {
+		if last[s.name] == i {
+			unique = append(unique, s)
+		} else if dropped != nil {
+			dropped(s)
+		}
+	}
+	return unique, nil
+}
+
+// expect moves over space to one of the characters in any. The object was
+// skipped as a whole before, so its end is always found.
+func (f *jsonFile) expect(i int, any, where string) (int, error) {
+	i, err := f.space(i)
+	if err != nil {
+		return i, err
+	}
+	if i == len(f.data) || strings.IndexByte(any, f.data[i]) < 0 {
+		return i, f.errorAt(i, "%q is expected %s", any[:1], where)
+	}
+	return i, nil
+}
+
+// space moves over white space and comments.
+func (f *jsonFile) space(i int) (int, error) {
+	for i < len(f.data) {
+		switch f.data[i] {
+		case ' ', '\t', '\r', '\n':
+			i++
+		case '/':
+			end, err := f.comment(i)
+			if err != nil {
+				return i, err
+			}
+			i = end
+		default:
+			return i, nil
+		}
+	}
+	return i, nil
+}
+
+func (f *jsonFile) comment(i int) (int, error) {
+	rest := f.data[i:]
+	switch {
+	case bytes.HasPrefix(rest, []byte("//")):
+		if n := bytes.IndexByte(rest, '\n'); n >= 0 {
+			return i + n + 1, nil
+		}
+		return len(f.data), nil
+	case bytes.HasPrefix(rest, []byte("/*")):
+		if n := bytes.Index(rest[2:], []byte("*/")); n >= 0 {
+			return i + n + 4, nil
+		}
+		return i, f.errorAt(i, "this comment has no end")
+	}
+	return i, f.errorAt(i, "a single '/' stands here; comments begin with // or /*")
+}
+
+// skip moves over one value. It checks strings, brackets and depth only; values
+// counts how many values lie in it, at most.
+func (f *jsonFile) skip(i int) (end, values int, err error) {
+	start := i
+	var open []byte
+	for i < len(f.data) {
+		switch c := f.data[i]; c {
+		case '"':
+			if i, err = f.skipString(i); err != nil {
+				return i, 0, err
+			}
+		case '{', '[':
+			if len(open) == maxDepth {
+				return i, 0, f.errorAt(i, "it is nested deeper than %d levels", maxDepth)
+			}
+			open = append(open, c)
+			values++
+			i++
+		case '}', ']':
+			if len(open) == 0 {
+				return i, 0, f.errorAt(i, "a value is expected here, not '%c'", c)
+			}
+			if open[len(open)-1]+2 != c { // in ASCII a closing bracket is its opening one + 2
+				return i, 0, f.errorAt(i, "'%c' closes a '%c'", c, open[len(open)-1])
+			}
+			open = open[:len(open)-1]
+			i++
+		case '/':
+			if i, err = f.comment(i); err != nil {
+				return i, 0, err
+			}
+			continue // a comment does not end a value
+		case ' ', '\t', '\r', '\n', ':', ',':
+			if len(open) == 0 {
+				return i, 0, f.errorAt(i, "a value is expected here, not %q", c)
+			}
+			if c == ',' {
+				values++
+			}
+			i++
+			continue
+		default:
+			n := i
+			for i < len(f.data) && isWordByte(f.data[i]) {
+				i++
+			}
+			if i == n {
+				r, _ := utf8.DecodeRune(f.data[i:])
+				return i, 0, f.errorAt(i, "%q is not expected here", r)
+			}
+		}
+		if len(open) == 0 {
+			return i, values + 1, nil
+		}
+	}
+	if start == len(f.data) || len(open) == 0 {
+		return i, 0, f.errorAt(i, "the file ends where a value is expected, as if it were cut off")
+	}
+	return i, 0, f.errorAt(i, "the file ends inside a value, as if it were cut off")
+}
+
+func isWordByte(c byte) bool {
+	return c == '-' || c == '+' || c == '.' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+func (f *jsonFile) skipString(i int) (int, error) {
+	for n := i + 1; n < len(f.data); n++ {
+		switch f.data[n] {
+		case '\\':
+			n++
+		case '"':
+			return n + 1, nil
+		}
+	}
+	return i, f.errorAt(i, "this string has no end")
+}
+
+func (f *jsonFile) literal(start, end int) (hujson.Literal, error) {
+	lit := hujson.Literal(f.data[start:end])
+	if !lit.IsValid() {
+		return nil, f.errorAt(start, "this string is not valid JSON: a line break or a wrong escape is in it")
+	}
+	return lit, nil
+}
+
+// node decodes one value. dropped is told of names that stand twice in one
+// object; the last one wins.
+func (f *jsonFile) node(s span, dropped func(name string, at Pos)) (*Node, error) {
+	_, values, err := f.skip(s.start)
+	if err != nil {
+		return nil, err
+	}
+	if f.values -= values; f.values < 0 {
+		return nil, errTooLarge
+	}
+	text := f.data[s.start:s.end]
+	v, err := hujson.Parse(text)
+	if err != nil {
+		return nil, f.parseError(s.start, text, err)
+	}
+	return f.convert(s.start, v, dropped), nil
+}
+
+// parseError gives hujson's error a place in the file and leaves out the text
+// that it quotes, which may be a secret.
+func (f *jsonFile) parseError(base int, text []byte, err error) error {
+	var line, column int
+	if _, scanErr := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column); scanErr != nil {
+		return f.errorAt(base, "it is not valid JSON")
+	}
+	offset := 0
+	for ; line > 1; line-- {
+		offset += bytes.IndexByte(text[offset:], '\n') + 1
+	}
+	offset += column - 1
+	msg := "this is not valid JSON"
+	inner := errors.Unwrap(err)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		msg = "a value is missing before this"
+	case inner != nil && strings.HasPrefix(inner.Error(), "invalid character"):
+		msg = inner.Error()
+	}
+	return f.errorAt(base+offset, "%s", msg)
+}
+
+func (f *jsonFile) convert(base int, v hujson.Value, dropped func(string, Pos)) *Node {
+	n := &Node{Pos: f.pos(base + v.StartOffset)}
+	switch value := v.Value.(type) {
+	case hujson.Literal:
+		n.Kind, n.Text = Kind(value.Kind()), value.String()
+		if n.Kind == 't' || n.Kind == 'f' {
+			n.Kind = KindBool
+		}
+	case *hujson.Array:
+		n.Kind = KindArray
+		for _, e := range value.Elements {
+			n.Items = append(n.Items, f.convert(base, e, dropped))
+		}
+	case *hujson.Object:
+		n.Kind = KindObject
+		last := make(map[string]int, len(value.Members))
+		for i, m := range value.Members {
+			name := m.Name.Value.(hujson.Literal).String()
+			last[name] = i
+			at := f.pos(base + m.Name.StartOffset)
+			n.Members = append(n.Members, Member{name, at, f.convert(base, m.Value, dropped)})
+		}
+		if len(last) < len(n.Members) {
+			unique := n.Members[:0]
+			for i, m := range n.Members {
+				if last[m.Name] == i {
+					unique = append(unique, m)
+				} else if dropped != nil {
+					dropped(m.Name, m.Pos)
+				}
+			}
+			n.Members = unique
+		}
+	}
+	return n
+}

@@ -1,0 +1,539 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of one entry. They are far above what a sane config holds.
+const (
+	maxNameBytes  = 256
+	maxListItems  = 4096
+	maxValueBytes = 1 << 20
+)
+
+// mapper reads one entry's members into a Server. A wrong type with one sensible
+// reading is mended and reported; one without spoils the entry if a server would
+// start differently than its author meant.
+type mapper struct {
+	d       Dialect
+	rep     *report
+	name    string
+	at      map[string]Pos // field → where its value is
+	spoiled bool
+}
+
+func newMapper(name string, at Pos, d Dialect, rep *report) *mapper {
+	return &mapper{d: d, rep: rep, name: name, at: map[string]Pos{"": at}}
+}
+
+// mapEntry reads one entry. It returns nil, after a diagnostic, for what could
+// not be started. An entry without launch data that has a switch is an overlay.
+func mapEntry(name string, at Pos, n *Node, d Dialect, rep *report) *Entry {
+	if why := badName(name); why != "" {
+		rep.add(SeverityError, "invalid_name", "", "", at, "a server's name %s; give it another one", why)
+		return nil
+	}
+	if n.Kind != KindObject {
+		rep.add(SeverityError, "wrong_type", name, "", n.Pos, "a server must be an object with a command or a url; this one is ignored")
+		return nil
+	}
+	m := newMapper(name, at, d, rep)
+	e := &Entry{Name: name, Enabled: true, Dialect: d, raw: n.canonical(nil), at: m.at,
+		Origin: Origin{Line: at.Line, Column: at.Column}}
+	flags := m.members(e, n)
+	enabled, switched := flags.verdict()
+	e.Enabled = enabled
+	if switched {
+		e.Server.Enabled = &enabled
+	}
+	if m.spoiled {
+		return nil
+	}
+	if e.Server.Command == "" && e.Server.URL == "" && e.Server.Type == "" && switched {
+		e.overlay = true
+		return e
+	}
+	if !m.transport(&e.Server, n) {
+		return nil
+	}
+	m.check(e)
+	if m.spoiled {
+		return nil
+	}
+	return e
+}
+
+func badName(name string) string {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return "must not be empty"
+	case len(name) > maxNameBytes:
+		return fmt.Sprintf("must not be longer than %d bytes", maxNameBytes)
+	case strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
+		return "must not hold control characters"
+	}
+	return ""
+}
+
+// flags collects the switches of an entry, which may contradict each other.
+type flags struct{ on, off bool }
+
+// verdict: contradictory flags mean disabled, the reading that starts nothing.
+func (f flags) verdict() (enabled, set bool) { return !f.off, f.on || f.off }
+
+func (f *flags) set(on bool) { f.on, f.off = f.on || on, f.off || !on }
+
+// members reads every member that it knows, in written order.
+func (m *mapper) members(e *Entry, n *Node) (fl flags) {
+	s := &e.Server
+	urlRank := len(m.d.URLKeys)
+	for _, member := range n.Members {
+		key, v := member.Name, member.Value
+		m.at[key] = v.Pos
+		if rank := slices.Index(m.d.URLKeys, key); rank >= 0 {
+			if url, ok := m.text(v, key); ok && url != "" && rank < urlRank {
+				s.URL, urlRank, m.at["url"] = url, rank, v.Pos
+			}
+			continue
+		}
+		switch key {
+		case "type", "transport", "transportType":
+			m.transportWord(s, v, key)
+		case "command":
+			m.command(s, v)
+		case "args":
+			args, _ := m.strings(v, key)
+			s.Args = append(s.Args, args...)
+		case "env", "environment":
+			s.Env = m.stringMap(v, "env", s.Env)
+		case "headers":
+			s.Headers = m.stringMap(v, key, s.Headers)
+		case "cwd":
+			s.Cwd, _ = m.text(v, key)
+		case "envFile":
+			e.EnvFile, _ = m.text(v, key)
+		case "enabled", "isActive", "active":
+			if on, ok := m.bool(v, key); ok {
+				fl.set(on)
+			}
+		case "disabled":
+			if off, ok := m.bool(v, key); ok {
+				fl.set(!off)
+			}
+		case "timeoutMs", "requestTimeoutMs", "request_timeout_ms":
+			s.TimeoutMs = m.millis(v, key, true)
+		case "timeout":
+			if s.TimeoutMs == nil {
+				s.TimeoutMs = m.millis(v, key, false)
+			}
+		case "idleTimeoutMs":
+			s.IdleTimeoutMs = m.millis(v, key, true)
+		case "lazy":
+			s.Lazy = m.boolPtr(v, key)
+		case "instructions":
+			s.Instructions = m.boolPtr(v, key)
+		case "maxConcurrentCalls":
+			if f, ok := m.number(v, key); ok && f >= 0 && f <= math.MaxInt32 {
+				s.MaxConcurrentCalls = int(f)
+			}
+		case "protocol":
+			s.Protocol, _ = m.text(v, key)
+		case "proxy":
+			s.Proxy, _ = m.text(v, key)
+		case "tls":
+			m.tls(s, v)
+		case "oauth", "auth":
+			m.oauth(s, v, key)
+		case "allowTools", "includeTools", "enabledTools", "allowedTools":
+			m.allow(s, v, key)
+		case "denyTools", "excludeTools", "disabledTools", "blockedTools":
+			deny, _ := m.strings(v, key)
+			s.DenyTools = append(s.DenyTools, deny...)
+		case "tools":
+			m.tools(s, v)
+		default:
+			m.unknown(key, member.Pos)
+		}
+	}
+	return fl
+}
+
+func (m *mapper) unknown(key string, at Pos) {
+	if why, ok := unsupportedFields[key]; ok {
+		m.rep.add(SeverityWarning, "unsupported_field", m.name, key, at, "%q is not honoured: %s", key, why)
+		return
+	}
+	if m.d.Strict {
+		m.rep.add(SeverityNote, "unknown_field", m.name, key, at, "%q is no member of a server config; it is ignored. Check its spelling", key)
+	}
+}
+
+func (m *mapper) transportWord(s *Server, v *Node, key string) {
+	word, ok := m.text(v, key)
+	if !ok || word == "" {
+		return
+	}
+	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(word))
+	t, known := transportWords[plain]
+	if !known {
+		m.spoil("unsupported_transport", key, v.Pos,
+			"%q is no transport that mcprt has; it has stdio, http and sse", clip(word))
+		return
+	}
+	if s.Type != "" && s.Type != t {
+		m.spoil("ambiguous_transport", key, v.Pos, "this server names two transports, %s and %s; keep one", s.Type, t)
+		return
+	}
+	s.Type = t
+}
+
+// command may be an array of the program and its arguments.
+func (m *mapper) command(s *Server, v *Node) {
+	if v.Kind != KindArray {
+		s.Command, _ = m.text(v, "command")
+		return
+	}
+	m.mended("command", v.Pos, "command is an array; its first item was read as the command, the others as arguments")
+	words, ok := m.list(v, "command")
+	if ok && len(words) > 0 {
+		s.Command = strings.TrimSpace(words[0])
+		s.Args = append(words[1:], s.Args...)
+	}
+}
+
+func (m *mapper) tls(s *Server, v *Node) {
+	if v.Kind != KindObject {
+		m.wrong("tls", v, "an object with caFile, certFile and keyFile")
+		return
+	}
+	s.TLS = &TLS{}
+	for _, member := range v.Members {
+		field := "tls." + member.Name
+		text, ok := m.text(member.Value, field)
+		if !ok {
+			continue
+		}
+		m.at[field] = member.Value.Pos
+		switch member.Name {
+		case "caFile":
+			s.TLS.CAFile = text
+		case "certFile":
+			s.TLS.CertFile = text
+		case "keyFile":
+			s.TLS.KeyFile = text
+		}
+	}
+}
+
+func (m *mapper) allow(s *Server, v *Node, key string) {
+	allow, ok := m.strings(v, key)
+	if !ok {
+		return
+	}
+	if s.AllowTools = append(s.AllowTools, allow...); s.AllowTools == nil {
+		s.AllowTools = []string{} // present and empty: no tool at all
+	}
+}
+
+// tools is a list of what is allowed, or an object of settings per tool.
+func (m *mapper) tools(s *Server, v *Node) {
+	if v.Kind != KindObject {
+		m.allow(s, v, "tools")
+		return
+	}
+	for _, t := range v.Members {
+		field := "tools." + t.Name
+		for _, setting := range t.Value.Members {
+			switch setting.Name {
+			case "enabled":
+				if on, ok := m.bool(setting.Value, field+".enabled"); ok && !on {
+					s.DenyTools = append(s.DenyTools, escapeGlob(t.Name))
+				}
+			default:
+				m.rep.add(SeverityNote, "unsupported_field", m.name, field+"."+setting.Name, setting.Pos,
+					"mcprt does not change a tool's %s", setting.Name)
+			}
+		}
+	}
+}
+
+// escapeGlob makes a pattern that matches this name alone.
+func escapeGlob(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
+// transport settles the type from what is there.
+func (m *mapper) transport(s *Server, n *Node) bool {
+	hasCommand, hasURL := s.Command != "", s.URL != ""
+	switch {
+	case hasCommand && hasURL:
+		m.spoil("ambiguous_transport", "url", m.at["url"], "this server has both a command and a url; remove one")
+	case s.Type == "stdio" && !hasCommand, !hasCommand && !hasURL:
+		hint := "give it a command, or a url"
+		if hasURL {
+			hint = "its type is stdio, which needs a command; for a url the type is http or sse"
+		}
+		for _, member := range n.Members {
+			if v := member.Value; v.Kind == KindString && strings.Contains(v.Text, "://") && !hasURL {
+				hint = fmt.Sprintf("did you mean \"url\" where %q stands?", clip(member.Name))
+				break
+			}
+		}
+		m.spoil("missing_command", "", m.at[""], "this server cannot be started: %s", hint)
+	case (s.Type == "http" || s.Type == "sse") && !hasURL:
+		m.spoil("missing_url", "", m.at[""], "this server's type is %s, which needs a url", s.Type)
+	case s.Type == "" && hasCommand:
+		s.Type = "stdio"
+	case s.Type == "":
+		s.Type = "http"
+	}
+	return !m.spoiled
+}
+
+// text reads a string; white space around it and null count as absent.
+func (m *mapper) text(n *Node, field string) (string, bool) {
+	s, ok := m.string(n, field)
+	return strings.TrimSpace(s), ok
+}
+
+// string reads a string as it is.
+func (m *mapper) string(n *Node, field string) (string, bool) {
+	switch n.Kind {
+	case KindString:
+	case KindNumber, KindBool:
+		m.mended(field, n.Pos, "%s is not a string; it was read as %q", field, clip(n.Text))
+	case KindNull:
+		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+		return "", false
+	default:
+		m.wrong(field, n, "a string")
+		return "", false
+	}
+	switch {
+	case len(n.Text) > maxValueBytes:
+		m.spoil("too_large", field, n.Pos, "%s is longer than %d bytes", field, maxValueBytes)
+	case strings.ContainsRune(n.Text, 0):
+		m.spoil("wrong_type", field, n.Pos, "%s holds a NUL character, which no command, variable or header can", field)
+	default:
+		return n.Text, true
+	}
+	return "", false
+}
+
+// strings reads a list of strings; a lone string is a list of one.
+func (m *mapper) strings(n *Node, field string) ([]string, bool) {
+	switch n.Kind {
+	case KindArray:
+		return m.list(n, field)
+	case KindNull:
+		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+		return nil, false
+	case KindString, KindNumber, KindBool:
+		if n.Kind == KindString {
+			m.mended(field, n.Pos, "%s is not an array; it was read as an array of this one string", field)
+		}
+		s, ok := m.string(n, field)
+		return []string{s}, ok
+	}
+	m.wrong(field, n, "an array of strings")
+	return nil, false
+}
+
+func (m *mapper) list(n *Node, field string) ([]string, bool) {
+	if len(n.Items) > maxListItems {
+		m.spoil("too_large", field, n.Pos, "%s has more than %d items", field, maxListItems)
+		return nil, false
+	}
+	list := make([]string, 0, len(n.Items))
+	for i, item := range n.Items {
+		f := fmt.Sprintf("%s.%d", field, i)
+		if s, ok := m.string(item, f); ok {
+			m.at[fmt.Sprintf("%s.%d", field, len(list))] = item.Pos
+			list = append(list, s)
+		}
+	}
+	return list, true
+}
+
+// stringMap reads an object of strings, or a list of NAME=value, into into.
+func (m *mapper) stringMap(n *Node, field string, into map[string]string) map[string]string {
+	if len(n.Members) > maxListItems {
+		m.spoil("too_large", field, n.Pos, "%s has more than %d members", field, maxListItems)
+		return nil
+	}
+	put := func(name, value string, at Pos) {
+		if name == "" || strings.ContainsAny(name, "=\x00\r\n") {
+			m.spoil("wrong_type", field, at, "%s holds a name that is empty or has a character no name can have", field)
+			return
+		}
+		if into == nil {
+			into = map[string]string{}
+		}
+		into[name], m.at[field+"."+name] = value, at
+	}
+	switch n.Kind {
+	case KindObject:
+		for _, member := range n.Members {
+			if s, ok := m.string(member.Value, field+"."+member.Name); ok {
+				put(member.Name, s, member.Value.Pos)
+			}
+		}
+	case KindArray:
+		m.mended(field, n.Pos, "%s is an array; its items were read as NAME=value", field)
+		items, _ := m.list(n, field)
+		for i, item := range items {
+			name, value, ok := strings.Cut(item, "=")
+			if !ok {
+				m.spoil("wrong_type", field, n.Items[i].Pos, "%s must be an object of names and strings", field)
+				return into
+			}
+			put(name, value, n.Items[i].Pos)
+		}
+	case KindNull:
+		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+	default:
+		m.wrong(field, n, "an object of names and strings")
+	}
+	return into
+}
+
+var boolWords = map[string]bool{"true": true, "yes": true, "on": true, "1": true, "false": false, "no": false, "off": false, "0": false}
+
+func (m *mapper) bool(n *Node, field string) (value, ok bool) {
+	if n.Kind == KindBool {
+		return n.Text == "true", true
+	}
+	if n.Kind == KindString || n.Kind == KindNumber {
+		if v, known := boolWords[strings.ToLower(strings.TrimSpace(n.Text))]; known {
+			m.mended(field, n.Pos, "%s is not true or false; it was read as %t", field, v)
+			return v, true
+		}
+	}
+	if n.Kind == KindNull {
+		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+		return false, false
+	}
+	m.wrong(field, n, "true or false")
+	return false, false
+}
+
+func (m *mapper) boolPtr(n *Node, field string) *bool {
+	if v, ok := m.bool(n, field); ok {
+		return &v
+	}
+	return nil
+}
+
+func (m *mapper) number(n *Node, field string) (float64, bool) {
+	if n.Kind == KindNumber || n.Kind == KindString {
+		f, err := strconv.ParseFloat(strings.TrimSpace(n.Text), 64)
+		if err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			if n.Kind == KindString {
+				m.mended(field, n.Pos, "%s is a string; it was read as the number in it", field)
+			}
+			return f, true
+		}
+	}
+	m.ignore(field, n.Pos, "%s must be a number; it is ignored", field)
+	return 0, false
+}
+
+// maxMillis bounds a timeout (about 24 days): more is a mistake, and would
+// overflow some timers.
+const maxMillis = math.MaxInt32
+
+// millis reads a time span. exact means that the member's name tells the unit,
+// and that 0 has the meaning that it has in mcprt. Elsewhere 0 and -1 stand for
+// the default, never for "at once".
+func (m *mapper) millis(n *Node, field string, exact bool) *int64 {
+	if n.Kind == KindString {
+		if d, err := time.ParseDuration(strings.TrimSpace(n.Text)); err == nil {
+			return m.bounded(float64(d)/float64(time.Millisecond), field, n.Pos, exact)
+		}
+	}
+	if n.Kind == KindNull {
+		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+		return nil
+	}
+	f, ok := m.number(n, field)
+	if !ok {
+		return nil
+	}
+	if !exact && f > 0 {
+		switch {
+		case m.d.Time == TimeSeconds:
+			f *= 1000
+		case m.d.Time == TimeMillis && f < 1000:
+			m.rep.add(SeverityNote, "timeout_unit", m.name, field, n.Pos,
+				"%s counts milliseconds in this file, so this is less than a second; write \"%ss\" if seconds are meant", field, n.Text)
+		case m.d.Time == TimeGuess && f < 1000:
+			f *= 1000
+			m.rep.add(SeverityNote, "timeout_unit", m.name, field, n.Pos,
+				"%s has no unit; it was read as seconds because it is below 1000. Write timeoutMs to be sure", field)
+		case m.d.Time == TimeGuess:
+			m.rep.add(SeverityNote, "timeout_unit", m.name, field, n.Pos,
+				"%s has no unit; it was read as milliseconds because it is not below 1000. Write timeoutMs to be sure", field)
+		}
+	}
+	return m.bounded(f, field, n.Pos, exact)
+}
+
+func (m *mapper) bounded(ms float64, field string, at Pos, zero bool) *int64 {
+	switch {
+	case ms == 0 && zero:
+		return new(int64)
+	case ms <= 0:
+		m.rep.add(SeverityNote, "timeout_default", m.name, field, at, "%s is not above 0, so the default holds", field)
+		return nil
+	case ms > maxMillis:
+		m.ignore(field, at, "%s is longer than %d ms; the default holds", field, int64(maxMillis))
+		return nil
+	}
+	v := max(1, int64(math.Round(ms)))
+	return &v
+}
+
+// mended reports a wrong type that had one sensible reading.
+func (m *mapper) mended(field string, at Pos, format string, args ...any) {
+	if m.d.Strict {
+		m.spoil("wrong_type", field, at, format, args...)
+		return
+	}
+	m.rep.add(SeverityWarning, "wrong_type", m.name, field, at, format, args...)
+}
+
+// ignore reports a member that is left out without harm.
+func (m *mapper) ignore(field string, at Pos, format string, args ...any) {
+	m.mended(field, at, format, args...)
+}
+
+// wrong reports a type that has no sensible reading; the entry is not used.
+func (m *mapper) wrong(field string, n *Node, want string) {
+	m.spoil("wrong_type", field, n.Pos, "%s must be %s; this server is ignored", field, want)
+}
+
+func (m *mapper) spoil(code, field string, at Pos, format string, args ...any) {
+	m.spoiled = true
+	m.rep.add(SeverityError, code, m.name, field, at, format, args...)
+}
+
+// clip shortens text from a file for a message.
+func clip(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// sortedKeys gives the keys of a map in a fixed order, so that diagnostics and
+// hashes do not depend on chance.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// errNotRegular is for what must not be read as a file: a pipe or a device can
+// hang or never end, a directory has no content.
+var errNotRegular = errors.New("it is not a regular file")
+
+// errFileTooLarge is for files over the limit.
+var errFileTooLarge = errors.New("it is larger than the limit")
+
+// readFile reads a regular file of at most limit bytes. Symbolic links are
+// followed (people keep dotfiles elsewhere). It cannot hang on a pipe: the type
+// is looked at before opening, because opening a device may act on it, and again
+// on what was opened, which happens without waiting for a peer.
+func readFile(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%w of %d bytes", errFileTooLarge, limit)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%w of %d bytes", errFileTooLarge, limit)
+	}
+	return data, nil
+}
+
+// absent reports an error that means "there is no such file".
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// reason says why a file was not read, without its path.
+func reason(err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
+	}
+	return err.Error()
+}
+
+// unreadable is the diagnostic for a file that is there but was not read.
+func unreadable(path string, err error) Diagnostic {
+	code := "unreadable_file"
+	if errors.Is(err, errFileTooLarge) {
+		code = "too_large"
+	}
+	return Diagnostic{Severity: SeverityError, Code: code, Path: path,
+		Message: fmt.Sprintf("this file was not read: %s; the other files were", reason(err))}
+}

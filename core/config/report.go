@@ -1,0 +1,35 @@
+package config
+
+import "fmt"
+
+// Severities of a Diagnostic.
+const (
+	SeverityError   = "error"   // the file, entry or field is not used
+	SeverityWarning = "warning" // used, after something was mended or may not work
+	SeverityNote    = "note"    // nothing is wrong; worth knowing
+)
+
+// maxDiagnostics bounds what one file can say, so that a hostile file cannot
+// drown the findings of the others.
+const maxDiagnostics = 500
+
+// report collects the diagnostics of one file.
+type report struct {
+	path string
+	list []Diagnostic
+	full bool
+}
+
+func (r *report) add(severity, code, server, field string, at Pos, format string, args ...any) {
+	if r.full {
+		return
+	}
+	d := Diagnostic{Severity: severity, Code: code, Server: server, Field: field, Path: r.path,
+		Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...)}
+	if len(r.list) == maxDiagnostics {
+		r.full = true
+		d = Diagnostic{Severity: SeverityNote, Code: "too_many_diagnostics", Path: r.path,
+			Message: fmt.Sprintf("this file has more than %d findings; mend these first, the rest is not shown", maxDiagnostics)}
+	}
+	r.list = append(r.list, d)
+}

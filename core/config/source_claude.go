@@ -1,0 +1,62 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// claudeHome is Claude Code's own state file. Beside much else it holds servers
+// for every project at its top level and servers per project directory.
+const claudeHome = ".claude.json"
+
+func init() {
+	register(Source{
+		ID: "claude", Name: "Claude Code", Priority: 80, Dialect: claudeDialect,
+		Paths: func(l Locations) []File {
+			files := []File{l.project(".claude", "mcp.json"), l.project(".claude", ".mcp.json")}
+			if dir := l.Env.Value("CLAUDE_CONFIG_DIR"); filepath.IsAbs(dir) {
+				return append(files, userFile(dir, []string{claudeHome}), userFile(dir, []string{"mcp.json"}))
+			}
+			return append(files, l.home(claudeHome), l.home(".claude", "mcp.json"))
+		},
+		Parse: parseClaude,
+	})
+}
+
+func parseClaude(in Input) Parsed {
+	if filepath.Base(in.Path) != claudeHome || in.Level == LevelProject {
+		return parseJSON(in)
+	}
+	in.Dialect.WholeFile = false // full of other members
+	return parseJSON(in, readClaudeProject)
+}
+
+// readClaudeProject adds the servers of projects[<project directory>].
+func readClaudeProject(f *jsonFile, root []span, in Input, rep *report, out *Parsed) {
+	i := slices.IndexFunc(root, func(s span) bool { return s.name == "projects" })
+	if i < 0 || f.kind(root[i]) != KindObject {
+		return
+	}
+	projects, err := f.skim(root[i], nil)
+	if err != nil {
+		rep.syntax("", "projects", err)
+		return
+	}
+	level := in.Level
+	if level == LevelUser {
+		level = LevelLocal
+	}
+	for _, p := range projects {
+		if !slices.Contains(in.Project, filepath.Clean(p.name)) || f.kind(p) != KindObject {
+			continue
+		}
+		members, err := f.skim(p, rep.duplicateKey(""))
+		if err != nil {
+			rep.syntax("", "projects", err)
+			return
+		}
+		if s, ok := find(members, "mcpServers"); ok {
+			out.Entries = append(out.Entries, f.servers(s, level, in.Dialect, rep)...)
+		}
+	}
+}

@@ -1,0 +1,11 @@
+package config
+
+func init() {
+	register(Source{
+		ID: "cursor", Name: "Cursor", Priority: 50, Dialect: cursorDialect,
+		Paths: func(l Locations) []File {
+			return []File{l.project(".cursor", "mcp.json"), l.home(".cursor", "mcp.json")}
+		},
+		Parse: func(in Input) Parsed { return parseJSON(in) },
+	})
+}

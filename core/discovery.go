@@ -1,0 +1,248 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/mcprt/mcprt/core/config"
+	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/store"
+)
+
+// discover reads every source. It changes nothing.
+func (m *Manager) discover(ctx context.Context) (*config.Result, error) {
+	trusted := m.store.trusted()
+	d := m.opts.Discovery
+	found, err := config.Discover(ctx, config.Options{
+		Cwd: m.opts.Cwd, Env: m.env, Inline: m.opts.Servers, Files: d.Files, Project: d.Project, User: d.User, Exclude: d.Exclude,
+		MaxBytes: m.opts.Limits.ConfigBytes, ProjectTrust: m.opts.ProjectTrust, Trusted: func(hash string) bool { return trusted[hash] },
+	})
+	if err != nil {
+		return nil, fault.New(fault.Config, fault.StageConfig, "the servers could not be discovered: %w", err)
+	}
+	return found, nil
+}
+
+func (m *Manager) result() *config.Result {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.found
+}
+
+// startable are the entries that become servers: a second name for one
+// connection stays listed but is not started.
+func startable(found *config.Result) map[string]*config.Entry {
+	entries := make(map[string]*config.Entry, len(found.Entries))
+	for _, e := range found.Owners() { // an untrusted project entry must not take a user's server's place
+		if e.DuplicateOf == "" {
+			entries[e.Name] = e
+		}
+	}
+	return entries
+}
+
+// adopt takes what discovery found: new servers are added, idle ones get their
+// new config. What runs goes on as it is until a reload.
+func (m *Manager) adopt(found *config.Result) {
+	fx := m.newEffects()
+	m.mu.Lock()
+	m.found = found
+	for name, e := range startable(found) {
+		s := m.servers[name]
+		switch {
+		case s == nil:
+			m.add(e, e.Origin.Level == config.LevelHost && e.Origin.Provider == "inline", fx)
+		case s.pinned, s.state == stateConnecting, s.state == stateReady, s.state == stateBackoff:
+		default:
+			s.use(e)
+			fx.changed[s] = true
+		}
+	}
+	m.publish(fx)
+	m.mu.Unlock()
+	m.finish(fx)
+}
+
+// add makes the record of a new server, under the lock.
+func (m *Manager) add(e *config.Entry, pinned bool, fx *effects) *server {
+	s := newServer(e)
+	s.pinned = pinned
+	switch {
+	case !e.Enabled:
+		s.state, s.settled = stateDisabled, true
+	case !e.Trusted:
+		s.state, s.settled, s.err = stateNeedsTrust, true, needsTrust(e)
+	}
+	m.servers[e.Name] = s
+	fx.changed[s] = true
+	return s
+}
+
+// sameConfig tells whether a reload may keep the running server: nothing was
+// written otherwise, and it still resolves to the same. now is nil where it does
+// not resolve.
+func (s *server) sameConfig(e *config.Entry, now *config.Resolved) bool {
+	if s.entry.Enabled != e.Enabled || s.entry.Trusted != e.Trusted || !bytes.Equal(s.entry.Canonical(), e.Canonical()) {
+		return false
+	}
+	return s.resolved == nil || now != nil && s.resolved.Equal(now)
+}
+
+// addInline adds the servers that a connect brings; the host's own word needs no
+// trust. A server that is there already under that name gets the new config.
+func (m *Manager) addInline(raw []byte, rep *report) error {
+	if !rawjson.IsObject(raw) {
+		return fault.New(fault.InvalidRequest, "", `"servers" must be an object {name: config}`)
+	}
+	var entries []*config.Entry
+	err := rawjson.Members(raw, func(name string, value []byte) bool {
+		rep.given = append(rep.given, name)
+		e, diags, err := config.ParseServer(name, value)
+		rep.diagnostics = append(rep.diagnostics, diags...)
+		if err != nil {
+			f := fault.New(fault.Config, fault.StageConfig, "%w", err)
+			f.Server = name
+			rep.errors[name] = f
+			return true
+		}
+		entries = append(entries, e)
+		return true
+	})
+	if err != nil {
+		return fault.New(fault.InvalidRequest, "", `"servers" is not understood: %w`, err)
+	}
+	resolved := m.resolveAll(entries)
+	fx := m.newEffects()
+	m.mu.Lock()
+	for _, e := range entries {
+		s := m.servers[e.Name]
+		if s == nil {
+			m.add(e, true, fx)
+			continue
+		}
+		s.pinned = true
+		if !s.sameConfig(e, resolved[e]) {
+			m.apply(s, event{kind: evChanged, entry: e}, fx)
+		}
+	}
+	m.publish(fx)
+	m.mu.Unlock()
+	m.finish(fx)
+	return nil
+}
+
+// resolveAll resolves the entries that may start, to compare them with what runs.
+func (m *Manager) resolveAll(entries []*config.Entry) map[*config.Entry]*config.Resolved {
+	out := map[*config.Entry]*config.Resolved{}
+	for _, e := range entries {
+		if e.Enabled && e.Trusted {
+			if r, err := m.resolve(e); err == nil {
+				out[e] = r
+			}
+		}
+	}
+	return out
+}
+
+// trustAdd records that the entry which discover showed with this hash may run.
+// An entry that changed since has another hash and is not trusted by it.
+func (m *Manager) trustAdd(name, hash string) (any, error) {
+	found := m.result()
+	var e *config.Entry
+	if found != nil {
+		for _, c := range found.Entries {
+			if c.Hash == hash && (name == "" || c.Name == name) {
+				e = c
+			}
+		}
+	}
+	if e == nil {
+		f := fault.New(fault.NeedsTrust, fault.StageConfig, "no server %q with this hash was discovered; it may have changed: discover again and look at it", name)
+		f.Server = name
+		return nil, f
+	}
+	if !e.Trusted {
+		t, err := m.store.trust()
+		if err != nil {
+			return nil, err
+		}
+		err = t.Add(store.Record{Hash: e.Hash, Path: e.Origin.Path, Project: m.opts.Cwd, Provider: e.Origin.Provider, Name: e.Name, AddedAt: time.Now().UTC()})
+		if err != nil {
+			return nil, fault.New(fault.Config, fault.StageConfig, "the trust record could not be written: %w", err)
+		}
+	}
+	m.setTrusted(hash, true)
+	return map[string]any{"added": true, "hash": hash, "server": e.Name}, nil
+}
+
+func (m *Manager) trustRemove(hash string) (any, error) {
+	t, err := m.store.trust()
+	if err != nil {
+		return nil, err
+	}
+	removed, err := t.Remove(hash)
+	if err != nil {
+		return nil, fault.New(fault.Config, fault.StageConfig, "the trust record could not be removed: %w", err)
+	}
+	m.setTrusted(hash, false)
+	return map[string]any{"removed": removed}, nil
+}
+
+// setTrusted makes the known entries agree with the records: every start checks
+// them. Entries never change in place, since snapshots hold them.
+func (m *Manager) setTrusted(hash string, trusted bool) {
+	turn := func(e *config.Entry) *config.Entry {
+		if e.Hash != hash || e.Origin.Level != config.LevelProject || m.opts.ProjectTrust != "recorded" {
+			return e
+		}
+		c := *e
+		c.Trusted = trusted
+		return &c
+	}
+	fx := m.newEffects()
+	m.mu.Lock()
+	if m.found != nil {
+		next := *m.found
+		next.Entries = nil
+		for _, e := range m.found.Entries {
+			next.Entries = append(next.Entries, turn(e))
+		}
+		m.found = &next
+	}
+	for _, s := range m.servers {
+		if e := turn(s.entry); e != s.entry {
+			s.use(e)
+			fx.changed[s] = true
+		}
+	}
+	m.publish(fx)
+	m.mu.Unlock()
+	m.finish(fx)
+}
+
+// lookUpLazy reads the cache for a lazy server, to know whether it need be started.
+func (m *Manager) lookUpLazy(s *server) {
+	m.mu.Lock()
+	e, gen := s.entry, s.gen
+	wanted := m.lazy(e) && s.state == stateIdle && s.known == nil
+	m.mu.Unlock()
+	if !wanted {
+		return
+	}
+	resolved, err := m.resolve(e)
+	if err != nil {
+		return // the start will say why
+	}
+	if stored := m.store.place(e, resolved).load(); stored != nil {
+		m.fire(s, event{kind: evCached, gen: gen, tools: stored.set})
+	}
+}
+
+func (m *Manager) lazy(e *config.Entry) bool {
+	if e.Server.Lazy != nil {
+		return *e.Server.Lazy
+	}
+	return m.opts.Lazy
+}

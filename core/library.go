@@ -1,0 +1,67 @@
+package core
+
+import (
+	"github.com/mcprt/mcprt/core/fault"
+)
+
+// own answers the library's own methods, call {"method":"mcprt/…"}.
+func (op *callOp) own() {
+	m := op.m
+	var params struct {
+		Hash   string `json:"hash"`
+		Server string `json:"server"`
+	}
+	if !isNull(op.req.Params) {
+		if err := parseRequest(op.req.Params, &params); err != nil {
+			op.fail(err)
+			return
+		}
+	}
+	var result any
+	var err error
+	switch op.req.Method {
+	case "mcprt/cache.info":
+		result, err = m.store.cacheInfo()
+	case "mcprt/cache.clear":
+		result, err = m.store.cacheClear()
+	case "mcprt/trust.list":
+		result, err = m.store.trustList()
+	case "mcprt/trust.add":
+		result, err = m.trustAdd(params.Server, params.Hash)
+	case "mcprt/trust.remove":
+		result, err = m.trustRemove(params.Hash)
+	case "mcprt/stats":
+		result = m.stats()
+	default:
+		err = fault.New(fault.InvalidRequest, "", "the library has no method %q", op.req.Method)
+	}
+	if err != nil {
+		op.fail(err)
+		return
+	}
+	op.out.succeed(Reply{Head: resultHead, Body: encode(result), Tail: resultTail})
+}
+
+// stats counts what is there now.
+func (m *Manager) stats() any {
+	snap := m.snap.Load()
+	type serverStats struct {
+		Name     string `json:"name"`
+		State    string `json:"state"`
+		Tools    int    `json:"tools"`
+		InFlight int    `json:"inFlight"`
+	}
+	out := struct {
+		Revision uint64        `json:"revision"`
+		Tools    int           `json:"tools"`
+		Servers  []serverStats `json:"servers"`
+	}{Revision: snap.rev, Tools: len(snap.tools), Servers: []serverStats{}}
+	for _, v := range snap.servers {
+		s := serverStats{Name: v.name, State: v.state.String(), Tools: len(v.tools)}
+		if v.session != nil {
+			s.InFlight = v.session.InFlight()
+		}
+		out.Servers = append(out.Servers, s)
+	}
+	return out
+}

@@ -1,0 +1,276 @@
+// Package core is the policy of the runtime: which servers run, when their
+// tools are offered, what a call waits for, what a reload changes. It owns the
+// state machine; conversations belong to session, bytes to transport, files of
+// the user to config, files of mcprt to store.
+package core
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/mcprt/mcprt/core/config"
+	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
+	"github.com/mcprt/mcprt/core/transport"
+)
+
+// Manager holds the servers of one host. All methods may be called from any
+// goroutine. Lock rule: mu is the only lock that guards state, it is never held
+// during I/O, a host call or another lock.
+type Manager struct {
+	host   Host
+	opts   *Options
+	env    config.Env
+	deps   deps
+	policy policy
+	mint   mintFunc
+	store  *files
+
+	ctx  context.Context // ends with errClosed
+	end  context.CancelCauseFunc
+	work sync.WaitGroup // every goroutine of ours
+
+	snap  atomic.Pointer[Snapshot]
+	slots *semaphore.Weighted // processes between fork and exec
+
+	capabilities []byte // declared to servers
+
+	mu          sync.Mutex
+	servers     map[string]*server
+	gen         uint64
+	outbox      []notice
+	flushing    bool
+	pulse       chan struct{} // closed and replaced with each snapshot
+	dropAliases bool
+	found       *config.Result // nil until discovered
+	closing     chan struct{}  // nil until Close; closed when it is over
+	warned      []config.Diagnostic
+	asks        map[uint64]*ask
+	lastAsk     uint64
+	grace       time.Duration     // of sessions that are closed from now on
+	leaving     []<-chan struct{} // processes of removed servers that may still live
+
+	discovering sync.Mutex // one discovery or reload at a time; not a state lock: held across I/O
+}
+
+// deps are what tests replace.
+type deps struct {
+	dial func(m *Manager, e *config.Entry, r *config.Resolved) (transport.Dial, error)
+}
+
+var errClosed = fault.New(fault.Closed, "", "the manager is closed; open a new one")
+
+// Open makes a manager. It reads no file and starts nothing. options is the JSON
+// object of docs/abi.md, empty for the defaults; the error is a *fault.Error.
+func Open(options []byte, host Host) (*Manager, error) {
+	return open(options, host, deps{dial: dialStdio})
+}
+
+func open(options []byte, host Host, d deps) (m *Manager, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			m, err = nil, fault.Caught(r, debug.Stack())
+		}
+	}()
+	opts, warned, err := parseOptions(options)
+	if err != nil {
+		return nil, err
+	}
+	warned = append(warned, opts.Runtime.apply()...)
+	m = &Manager{host: host, opts: opts, env: opts.Env, deps: d, servers: map[string]*server{}, asks: map[uint64]*ask{}, pulse: make(chan struct{}), warned: warned,
+		grace: opts.Grace}
+	m.policy = map[string]policy{"auto": policyAuto, "onCall": policyOnCall, "manual": policyManual}[opts.Reconnect]
+	m.mint = func(ids []toolID) map[toolID]string {
+		return mintNames(ids, opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
+	}
+	m.capabilities = declare(opts.Answers)
+	m.store = newFiles(opts, m.env, m.capabilities)
+	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
+	m.ctx, m.end = context.WithCancelCause(context.Background())
+	m.snap.Store(&Snapshot{index: map[string]*serverView{}, routes: map[string]*tool{}, names: map[toolID]string{}})
+	return m, nil
+}
+
+// QueueLimits gives open's limits of the C queue.
+func (m *Manager) QueueLimits() QueueLimits { return m.opts.QueueLimits }
+
+// Start begins one operation. req is the verb's JSON object, read only until
+// Start returns. tag names the operation in progress notices, 0 for none. cancel
+// asks for its end; done still comes, exactly once.
+func (m *Manager) Start(v Verb, tag uint64, req []byte, done Done) (cancel func()) {
+	once := &outcome{done: done}
+	defer func() {
+		if r := recover(); r != nil {
+			once.fail(fault.Caught(r, debug.Stack()), v == VerbCall)
+			cancel = func() {}
+		}
+	}()
+	if m.ctx.Err() != nil {
+		once.fail(errClosed, v == VerbCall)
+		return func() {}
+	}
+	if v == VerbCall {
+		return m.startCall(tag, req, once)
+	}
+	run := map[Verb]func(context.Context, []byte) (Reply, error){
+		VerbDiscover: m.discoverVerb, VerbConnect: m.connectVerb, VerbList: m.listVerb, VerbReload: m.reloadVerb, VerbDisconnect: m.disconnectVerb,
+	}[v]
+	if run == nil {
+		once.fail(fault.New(fault.InvalidRequest, "", "there is no verb %d", v), false)
+		return func() {}
+	}
+	timeout, err := verbTimeout(req)
+	if err != nil {
+		once.fail(err, false)
+		return func() {}
+	}
+	ctx, stop := context.WithCancelCause(m.ctx)
+	req = append([]byte(nil), req...)
+	m.goSafe(func() {
+		defer stop(nil)
+		defer func() {
+			if r := recover(); r != nil {
+				once.fail(fault.Caught(r, debug.Stack()), false)
+			}
+		}()
+		if timeout > 0 {
+			var end context.CancelFunc
+			ctx, end = context.WithTimeoutCause(ctx, timeout, fault.New(fault.Timeout, "", "the operation did not end within %d ms; what it began goes on", timeout.Milliseconds()).
+				With(fault.Data{TimeoutMs: timeout.Milliseconds()}).Retry())
+			defer end()
+		}
+		reply, err := run(ctx, req)
+		if err != nil {
+			once.fail(ended(ctx, err), false)
+			return
+		}
+		once.succeed(reply)
+	})
+	return func() { stop(errCanceled) }
+}
+
+var errCanceled = fault.New(fault.Canceled, "", "the host cancelled the operation")
+
+// ended replaces a bare context error by the reason why the context ended.
+func ended(ctx context.Context, err error) error {
+	if err == ctx.Err() || err == context.Canceled || err == context.DeadlineExceeded {
+		if c := context.Cause(ctx); c != nil {
+			return c
+		}
+	}
+	return err
+}
+
+// Close ends every server and every operation, and returns when nothing is left
+// or the grace and a second more are over. A second Close waits for the first.
+func (m *Manager) Close(graceMs int32) {
+	grace := m.opts.Grace
+	if graceMs >= 0 {
+		grace = time.Duration(graceMs) * time.Millisecond
+	}
+	m.mu.Lock()
+	if m.closing != nil {
+		over := m.closing
+		m.mu.Unlock()
+		<-over
+		return
+	}
+	m.closing = make(chan struct{})
+	m.grace = grace
+	fx := m.newEffects()
+	for _, s := range m.servers {
+		m.apply(s, event{kind: evRemove}, fx)
+	}
+	ending := m.leaving
+	m.publish(fx)
+	m.mu.Unlock()
+	m.end(errClosed)
+	m.finish(fx)
+	limit := time.NewTimer(grace + time.Second)
+	defer limit.Stop()
+	over := make(chan struct{})
+	safe.Go(nil, func() {
+		for _, ch := range ending {
+			<-ch
+		}
+		m.work.Wait()
+		close(over)
+	})
+	select {
+	case <-over:
+	case <-limit.C:
+	}
+	m.flush()
+	close(m.closing)
+}
+
+// goSafe runs f on a goroutine that Close waits for and whose panic is caught.
+func (m *Manager) goSafe(f func()) {
+	m.work.Add(1)
+	safe.Go(nil, func() {
+		defer m.work.Done()
+		m.guard(f)
+	})
+}
+
+// guard runs f; a panic becomes an event, never a crash of the host.
+func (m *Manager) guard(f func()) {
+	safe.Do(func(bug *fault.Error) {
+		m.host.Notice(diagnosticNotice{diagnostic{Severity: "error", Code: "internal", Message: bug.Message}}.encode())
+	}, f)
+}
+
+// outcome completes an operation exactly once.
+type outcome struct {
+	done Done
+	over atomic.Bool
+}
+
+func (o *outcome) succeed(r Reply) {
+	if o.over.CompareAndSwap(false, true) {
+		o.done(OK, r)
+	}
+}
+
+// fail reports err; a failed call also gets a tool result that a model can be
+// shown, except when the host cancelled it: an abort stays an abort.
+func (o *outcome) fail(err error, call bool) {
+	if !o.over.CompareAndSwap(false, true) {
+		return
+	}
+	st, r := ErrorReply(err)
+	if call && st != ECanceled {
+		text := encode("MCP error: " + fault.From(err).Message)
+		r.Body = append(r.Body[:len(r.Body)-1], `,"result":{"isError":true,"content":[{"type":"text","text":`...)
+		r.Body = append(append(r.Body, text...), `}]}}`...)
+	}
+	o.done(st, r)
+}
+
+// ErrorReply gives an error as the host sees it: its status and its JSON.
+func ErrorReply(err error) (Status, Reply) {
+	f := fault.From(err)
+	body := append([]byte(`{"error":`), encode(f)...)
+	return statusOf(f.Code), Reply{Body: append(body, '}')}
+}
+
+func statusOf(c fault.Code) Status {
+	switch c {
+	case fault.InvalidRequest:
+		return EInval
+	case fault.Timeout:
+		return ETimeout
+	case fault.Canceled:
+		return ECanceled
+	case fault.Closed:
+		return EClosed
+	case fault.Internal:
+		return EInternal
+	}
+	return EFailed
+}

@@ -1,0 +1,33 @@
+package core
+
+import (
+	"github.com/mcprt/mcprt/core/config"
+	"github.com/mcprt/mcprt/core/fault"
+)
+
+// redactor keeps the values that were resolved for one server out of everything
+// that is said about it. nil redacts nothing.
+type redactor struct{ clean func(string) string }
+
+func newRedactor(r *config.Resolved) *redactor {
+	return &redactor{config.NewRedactor(r.Secrets).Redact}
+}
+
+// fault gives err as an error that holds no secret. It never changes err, which
+// others may read.
+func (r *redactor) fault(err error) *fault.Error {
+	f := fault.From(err).Clone()
+	if r == nil {
+		return f
+	}
+	f.Message = r.clean(f.Message)
+	if d := f.Data; d != nil {
+		for _, s := range []*string{&d.Command, &d.Stderr, &d.Body, &d.RPCMessage} {
+			*s = r.clean(*s)
+		}
+		if raw, ok := d.RPCData.([]byte); ok {
+			d.RPCData = []byte(r.clean(string(raw)))
+		}
+	}
+	return f
+}

@@ -1,0 +1,143 @@
+package core
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/rawjson"
+)
+
+// ask is one question to the host that is open.
+type ask struct {
+	answer chan answer // capacity 1
+}
+
+type answer struct {
+	result []byte
+	err    *fault.Error
+	status Status
+}
+
+// answerKind maps MCP's methods to the words of open's "answers".
+var answerKind = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+
+// declare gives the client capabilities: what the host answers, and roots, which
+// mcprt answers itself where the host does not.
+func declare(answers []string) []byte {
+	b := []byte(`{"roots":{}`)
+	for _, kind := range []string{"elicitation", "sampling"} {
+		if slices.Contains(answers, kind) {
+			b = append(b, `,"`+kind+`":{}`...)
+		}
+	}
+	return append(b, '}')
+}
+
+// ask passes a server's request to the host and waits for its answer.
+func (m *Manager) ask(ctx context.Context, server, method string, params []byte) ([]byte, error) {
+	kind := answerKind[method]
+	if kind == "" || !slices.Contains(m.opts.Answers, kind) {
+		if kind == "roots" {
+			return m.roots(), nil
+		}
+		return nil, fault.New(fault.InvalidRequest, "", "this client does not answer %s", method)
+	}
+	timeout := m.opts.RequestTimeout
+	a := &ask{answer: make(chan answer, 1)}
+	m.mu.Lock()
+	m.lastAsk++
+	tag := TagMax + m.lastAsk
+	m.asks[tag] = a
+	m.mu.Unlock()
+	b := append([]byte(`{"type":`), rawjson.AppendString(nil, method)...)
+	b = append(append(b, `,"server":`...), rawjson.AppendString(nil, server)...)
+	b = append(append(b, `,"params":`...), cloneOrNull(params)...)
+	b = append(append(b, `,"timeoutMs":`...), encode(timeout.Milliseconds())...)
+	m.host.Request(tag, append(b, `,"attempt":1}`...))
+
+	var timer <-chan time.Time
+	if timeout > 0 {
+		t := time.NewTimer(timeout)
+		defer t.Stop()
+		timer = t.C
+	}
+	var got answer
+	answered := false
+	select {
+	case got = <-a.answer:
+		answered = true
+	case <-timer:
+		got = answer{status: ETimeout, err: fault.New(fault.Timeout, "", "the host did not answer within %d ms", timeout.Milliseconds())}
+	case <-ctx.Done():
+		got = answer{status: ECanceled, err: fault.New(fault.Canceled, "", "the server withdrew its request")}
+		if m.ctx.Err() != nil {
+			got = answer{status: EClosed, err: errClosed}
+		}
+	}
+	if !answered && m.take(tag) == nil { // it was answered in the same moment: the answer counts
+		got = <-a.answer
+	}
+	m.host.RequestDone(tag, got.status)
+	if got.err != nil {
+		return nil, got.err
+	}
+	return got.result, nil
+}
+
+// Answer passes the host's reply to a request: {"result":{…}} or
+// {"error":{"code","message"}}. ETag: that request is over. EInval: the reply is
+// not of that shape; the request has ended with it.
+func (m *Manager) Answer(tag uint64, reply []byte) Status {
+	a := m.take(tag)
+	if a == nil {
+		return ETag
+	}
+	got := readAnswer(reply)
+	a.answer <- got
+	return got.status
+}
+
+// Decline ends a request without an answer.
+func (m *Manager) Decline(tag uint64) {
+	if a := m.take(tag); a != nil {
+		a.answer <- answer{status: ECanceled, err: fault.New(fault.Canceled, "", "the host declined")}
+	}
+}
+
+func (m *Manager) take(tag uint64) *ask {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.asks[tag]
+	delete(m.asks, tag)
+	return a
+}
+
+func readAnswer(reply []byte) answer {
+	var r struct {
+		Result json.RawMessage `json:"result"`
+		Error  *struct {
+			Code    any    `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	err := json.Unmarshal(reply, &r)
+	switch {
+	case err == nil && r.Error != nil:
+		return answer{status: OK, err: fault.New(fault.RPCError, "", "%s", r.Error.Message)}
+	case err == nil && rawjson.IsObject(r.Result):
+		return answer{status: OK, result: append([]byte(nil), r.Result...)}
+	}
+	return answer{status: EInval, err: fault.New(fault.Internal, "", `the host's answer was not {"result":{…}} or {"error":{…}}`)}
+}
+
+// roots is the project directory, as a file URL.
+func (m *Manager) roots() []byte {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(m.opts.Cwd)}
+	return encode(map[string]any{"roots": []any{map[string]string{"uri": u.String(), "name": filepath.Base(m.opts.Cwd)}}})
+}
