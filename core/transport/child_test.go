@@ -219,7 +219,9 @@ func child(name string, args ...string) Stdio {
 	if err != nil {
 		panic(err)
 	}
-	return Stdio{Server: "srv", Path: path, Command: "server-" + name, Args: args, Env: []string{behaviour + "=" + name, "PATH=/usr/bin:/bin"}}
+	return Stdio{Server: "srv", Path: path, Command: "server-" + name, Args: args,
+		// The last one: a binary built with -race else takes a second to exit.
+		Env: []string{behaviour + "=" + name, "PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}}
 }
 
 // launcher runs a behaviour as the grandchild of a shell, as npx does with node.

@@ -73,7 +73,7 @@ func TestHostWithoutStandardStreams(t *testing.T) {
 	}
 }
 
-// shell makes a guardian of its own whose groups are real processes.
+// groupOf gives a group that ignores EOF and SIGTERM.
 func groupOf(t *testing.T) *running {
 	t.Helper()
 	r := start(t, child("ignore-all"))
@@ -81,27 +81,65 @@ func groupOf(t *testing.T) *running {
 	return r
 }
 
-func TestGuardForgetsWhatEnded(t *testing.T) {
+// eachShell runs the test with all shells of this machine that can be /bin/sh.
+func eachShell(t *testing.T, test func(t *testing.T, g *guardian)) {
 	t.Parallel()
-	kept, forgotten := groupOf(t), groupOf(t)
-	g := guardian{shell: "/bin/sh"}
-	for _, r := range []*running{kept, forgotten} {
+	for _, shell := range []string{"/bin/sh", "/bin/bash", "/bin/ash", "/bin/ksh", "/bin/zsh"} {
+		if _, err := os.Stat(shell); err == nil {
+			t.Run(filepath.Base(shell), func(t *testing.T) {
+				t.Parallel()
+				test(t, &guardian{shell: shell})
+			})
+		}
+	}
+}
+
+func TestGuardForgetsWhatEnded(t *testing.T) {
+	eachShell(t, func(t *testing.T, g *guardian) {
+		kept, forgotten := groupOf(t), groupOf(t)
+		for _, r := range []*running{kept, forgotten} {
+			if err := g.enter(); err != nil {
+				t.Fatal(err)
+			}
+			g.add(r.Info().PID)
+		}
+		g.leave(forgotten.Info().PID)
+		g.pipe.Close() // as the kernel does when the host dies
+		select {
+		case <-g.ended:
+		case <-time.After(3 * time.Second):
+			t.Fatal("the guard did not end")
+		}
+		gone(t, kept.Info().PID, time.Second)
+		if !live(forgotten.Info().PID) {
+			t.Error("the guard ended a group that it was told to forget")
+		}
+	})
+}
+
+// The host's death is reported, several times as the kernel does, while somebody
+// else holds the pipe open; what was written just before still counts.
+func TestGuardHearsOfTheDeath(t *testing.T) {
+	eachShell(t, func(t *testing.T, g *guardian) {
+		early, late := groupOf(t), groupOf(t)
 		if err := g.enter(); err != nil {
 			t.Fatal(err)
 		}
-		g.add(r.Info().PID)
-	}
-	g.leave(forgotten.Info().PID)
-	g.pipe.Close() // as the kernel does when the host dies
-	select {
-	case <-g.ended:
-	case <-time.After(3 * time.Second):
-		t.Fatal("the guard did not end")
-	}
-	gone(t, kept.Info().PID, time.Second)
-	if !live(forgotten.Info().PID) {
-		t.Error("the guard ended a group that it was told to forget")
-	}
+		g.add(early.Info().PID)
+		defer g.pipe.Close()
+		time.Sleep(50 * time.Millisecond) // it waits for a line now
+		g.add(late.Info().PID)
+		for range 3 {
+			syscall.Kill(g.pid, syscall.SIGWINCH)
+		}
+		select {
+		case <-g.ended:
+		case <-time.After(3 * time.Second):
+			t.Fatal("the guard did not end")
+		}
+		gone(t, early.Info().PID, time.Second)
+		gone(t, late.Info().PID, time.Second)
+	})
 }
 
 func TestGuardIsReplaced(t *testing.T) {

@@ -21,7 +21,8 @@ import (
 )
 
 // Stdio starts a server as a child process and speaks to it over its standard
-// input and output. The zero value of every optional field is usable.
+// input and output. The child inherits nothing but its three pipes. The zero value
+// of every optional field is usable.
 type Stdio struct {
 	Server  string   // its name, for messages
 	Path    string   // absolute path of the executable; "" when the look-up found none
@@ -297,6 +298,7 @@ func (c *stdioConn) read() {
 		err.Server = c.cfg.Server
 	}
 	c.stdout.Close()
+	c.out.shut(err)
 	defer func() { recover() }()
 	c.in.out.Closed(err)
 }

@@ -211,6 +211,9 @@ func TestStdioEnds(t *testing.T) {
 				t.Errorf("received %d, skipped %d", n, r.Info().Skipped)
 			}
 			gone(t, r.Info().PID, 0)
+			if _, again := r.Send(t.Context(), []byte("{}")); !fault.Is(again, fault.Exited) || again.Error() != err.Message {
+				t.Errorf("send after the end: %v", again)
+			}
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"runtime/debug"
@@ -113,13 +114,19 @@ func (w *writer) direct(msg []byte) (seq uint64, done bool, err error) {
 // tokens, the only place where JSON allows them.
 func frame(dst, msg []byte) []byte {
 	start := len(dst)
-	dst = append(dst, msg...)
-	for i, c := range dst[start:] {
-		if c == '\n' || c == '\r' {
-			dst[start+i] = ' '
+	dst = append(append(dst, msg...), '\n')
+	line := dst[start : len(dst)-1]
+	for _, end := range []byte{'\n', '\r'} {
+		for rest := line; ; {
+			i := bytes.IndexByte(rest, end)
+			if i < 0 {
+				break
+			}
+			rest[i] = ' '
+			rest = rest[i+1:]
 		}
 	}
-	return append(dst, '\n')
+	return dst
 }
 
 // reserve waits for room in the queue.
