@@ -227,12 +227,12 @@ func TestMessagesHoldNoMendedValue(t *testing.T) {
 	}
 }
 
-// TestBigStateFile: a file of tens of megabytes in which few members matter is
+// TestBigStateFile: a big file in which few members matter is
 // scanned, and what lies in the rest does not matter.
 func TestBigStateFile(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"history": [`)
-	for b.Len() < 30<<20 {
+	for b.Len() < 8<<20 {
 		b.WriteString(`{"display": "say \"hi\" // [{", "n": [1, 2, {"x": null}]},` + "\n")
 	}
 	b.WriteString(`0], "mcpServers": {"a": {"command": "x"}}, "projects": {"/p": {"mcpServers": {"b": {"command": "y"}}}, "/q": {"mcpServers": {"c": {"command": "z"}}}}}`)
