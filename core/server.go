@@ -159,6 +159,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	}
 	if next.state != before.state || a.newError {
 		m.outbox = append(m.outbox, stateNotice{s.view()})
+		m.logFailure(s)
 	}
 	return a
 }

@@ -116,6 +116,7 @@ func (s *Session) notification(method string, params []byte) {
 		s.requestCancelled(params)
 	case "notifications/progress":
 		s.progress(params)
+	case acknowledged: // what was granted shows in what comes
 	default:
 		s.notices.add(notice{method: method, params: bytes.Clone(params)})
 	}

@@ -151,9 +151,9 @@ type Session struct {
 	requests map[string]context.CancelFunc // the server's open requests by raw id
 	lost     *fault.Error                  // why there will be no more requests
 	over     bool                          // the transport has said that the connection is over
-	live     bool                          // Connect returned it: Lost is owed
 	first    json.RawMessage               // the first page of tools that the handshake has fetched
 
+	listening          atomic.Bool
 	unmatched, refused atomic.Int64
 	replies            atomic.Int64 // goroutines that hold a reply to the server
 }

@@ -160,7 +160,7 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 	}()
 	var ends [6]*os.File // stdin, stdout, stderr: reading end, writing end
 	for i := 0; i < len(ends); i += 2 {
-		if ends[i], ends[i+1], err = pipe(); err != nil {
+		if ends[i], ends[i+1], err = pipe(i == 0); err != nil {
 			return nil, s.spawnFault(err.Error(), err)
 		}
 		open = append(open, ends[i], ends[i+1])

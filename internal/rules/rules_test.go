@@ -61,7 +61,6 @@ var fset = token.NewFileSet()
 // load parses every Go file of the project.
 func load(t *testing.T) []source {
 	t.Helper()
-	root := filepath.Join("..", "..")
 	var files []source
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -213,7 +212,7 @@ func callProblems(f source) (problems []string) {
 // TestGoroutinesRecover: a panic in a goroutine that nobody guards ends the
 // host's process. A function that is started by go, or given to an errgroup's
 // Go, must defer something of its package that recovers, or do nothing but call
-// such a guard. All else uses safe.Go.
+// such a guard or safe.Do. All else uses safe.Go.
 func TestGoroutinesRecover(t *testing.T) {
 	files := load(t)
 	recovering := map[string]map[string]bool{}
@@ -280,13 +279,22 @@ func guarded(fn ast.Expr, recovering map[string]bool) bool {
 			}
 		case *ast.ExprStmt:
 			call, ok := s.X.(*ast.CallExpr)
-			only = only && ok && recovering[calleeName(call.Fun)]
+			only = only && ok && (recovering[calleeName(call.Fun)] || isSafeDo(call.Fun))
 		case *ast.ReturnStmt:
 		default:
 			only = false
 		}
 	}
 	return only && len(lit.Body.List) > 0 && !returnsOnly(lit.Body)
+}
+
+func isSafeDo(fn ast.Expr) bool {
+	sel, ok := fn.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != "Do" {
+		return false
+	}
+	pkg, ok := sel.X.(*ast.Ident)
+	return ok && pkg.Name == "safe"
 }
 
 func returnsOnly(body *ast.BlockStmt) bool {
