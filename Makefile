@@ -1,0 +1,177 @@
+# What each target does is said by its ## comment; `make help` prints them.
+#
+# Everything that a target needs beyond Go, a C compiler, Python 3.11 with pip and
+# Node 20 with npm is installed by it into .venv and node_modules, nowhere else.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+GO       ?= go
+CC       ?= cc
+PYTHON   ?= python3
+NODE     ?= node
+NPM      ?= npm
+PREFIX   ?= /usr/local
+LIBDIR   ?= $(PREFIX)/lib
+FUZZTIME ?= 20s
+
+# Pinned tools; none of them becomes part of the product.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+UV          := uv==0.13.9
+
+STAMPS := build/stamps
+VENV   := .venv
+PIP    := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+LIB    := build/libmcprt.so.0
+
+GO_SOURCES := go.mod go.sum $(shell find capi core cmd internal -name '*.go')
+C_SOURCES  := include/mcprt.h $(shell find capi -name '*.[ch]') capi/mcprt.map
+C_WARNINGS := -std=c11 -Wall -Wextra -Wpedantic -Werror
+
+# The bindings and the examples use this tree's library.
+export MCPRT_LIBRARY := $(CURDIR)/$(LIB)
+
+ifeq ($(shell command -v valgrind),)
+export MCPRT_NO_VALGRIND := 1
+endif
+
+.PHONY: help build demo test test-go test-python test-node test-real test-extra race fuzz lint lock install clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# ---- build ---------------------------------------------------------------
+
+build: $(LIB) build/libmcprt.so build/mcprt ## Build build/libmcprt.so.0 and build/mcprt
+
+# -extldflags: only mcprt_* is exported, under a soname that names the ABI.
+$(LIB): $(GO_SOURCES) $(C_SOURCES)
+	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared \
+	  -ldflags "-s -w -extldflags \"'-Wl,--version-script=$(CURDIR)/capi/mcprt.map' -Wl,-soname,$(@F)\"" -o $@ ./capi
+	@rm -f build/libmcprt.so.h # cgo's own header is not the contract; include/mcprt.h is
+
+build/libmcprt.so: $(LIB)
+	ln -sf $(<F) $@
+
+build/mcprt: $(GO_SOURCES)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/mcprt
+
+# ---- demo ----------------------------------------------------------------
+
+build/demo-c: examples/c/demo.c examples/c/json.h include/mcprt.h build/libmcprt.so
+	$(CC) $(C_WARNINGS) -O2 $< -Iinclude -Lbuild -lmcprt -o $@
+
+# A newcomer writes `npm install mcprt`; here the package of this tree takes its place.
+examples/node/node_modules/mcprt:
+	@mkdir -p $(@D)
+	ln -sfn ../../../bindings/node $@
+
+demo: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/node ## Show the main job from C, Python and Node, with a cold and a warm cache
+	@PYTHON=$(PYTHON) NODE=$(NODE) examples/demo.sh
+
+# ---- what tests need -----------------------------------------------------
+
+$(STAMPS)/venv:
+	@mkdir -p $(@D)
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# One after the other: two pips in one environment disturb each other.
+$(STAMPS)/python: bindings/python/requirements-dev.txt $(STAMPS)/venv
+	$(PIP) install --require-hashes -r $<
+	@touch $@
+
+$(STAMPS)/testservers-python: testservers/requirements.txt $(STAMPS)/python
+	$(PIP) install --require-hashes -r $<
+	@touch $@
+
+$(STAMPS)/node: bindings/node/package.json bindings/node/package-lock.json
+	@mkdir -p $(@D)
+	cd bindings/node && $(NPM) ci --no-fund --no-audit
+	@touch $@
+
+$(STAMPS)/testservers-node: testservers/package.json testservers/package-lock.json testservers/.npmrc
+	@mkdir -p $(@D)
+	cd testservers && $(NPM) ci
+	@touch $@
+
+build/real_test: testservers/real_test.c examples/c/json.h include/mcprt.h build/libmcprt.so
+	$(CC) $(C_WARNINGS) -g $< -Iinclude -Lbuild -lmcprt -o $@
+
+# ---- test ----------------------------------------------------------------
+
+test: test-go test-python test-node test-real ## Run every test; all that they need is installed into the project
+
+test-go: build ## Run the tests of the Go and C parts
+	@test -z "$${MCPRT_NO_VALGRIND:-}" || echo 'valgrind is not installed: the checks that need it are left out'
+	CGO_ENABLED=1 $(GO) test ./...
+
+test-python: build $(STAMPS)/python ## Run the tests of the Python package
+	cd bindings/python && PYTHONPATH=src ../../$(VENV)/bin/python -m pytest -q
+
+test-node: build $(STAMPS)/node ## Run the tests of the Node package
+	cd bindings/node && $(NPM) test
+
+test-real: build build/real_test $(STAMPS)/python $(STAMPS)/node $(STAMPS)/testservers-python $(STAMPS)/testservers-node ## Call public MCP servers from C, Python and Node
+	project=$$(mktemp -d) && trap 'rm -rf "$$project"' EXIT && testservers/project.sh "$$project" && \
+	  TESTSERVERS=$(CURDIR)/testservers TESTPROJECT=$$project LD_LIBRARY_PATH=build build/real_test "$$project" testservers/cases.json
+	cd testservers && PYTHONPATH=../bindings/python/src ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py
+	$(NODE) --test testservers/real.test.mjs
+
+test-extra: race fuzz lint ## Run what takes longer or analyses: race, fuzz, lint
+
+race: ## Run the Go tests under the race detector
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+fuzz: ## Run every fuzz target for FUZZTIME (20s)
+	@found=0; \
+	while IFS=: read -r file _ line; do \
+	  name=$${line#func }; name=$${name%%(*}; found=1; \
+	  echo "fuzz $$(dirname $$file) $$name"; \
+	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
+	done < <(grep -rn --include='*_test.go' '^func Fuzz' core capi cmd internal); \
+	test $$found = 1 || { echo 'there are no fuzz targets'; exit 1; }
+
+lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what static analysers find
+	@unformatted=$$(gofmt -l $(filter %.go,$(GO_SOURCES))); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	cd bindings/python && ../../$(VENV)/bin/python -m mypy
+	cd bindings/node && $(NPM) run types
+
+lock: ## Resolve the versions of the test servers anew
+	cd testservers && rm -f package-lock.json && $(NPM) install --package-lock-only
+	$(PYTHON) -m venv build/lock-venv
+	build/lock-venv/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
+	cd testservers && ../build/lock-venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.txt requirements.in
+
+# ---- install, clean ------------------------------------------------------
+
+VERSION = $(shell awk '/^\#define MCPRT_VERSION_(MAJOR|MINOR|PATCH) /{printf "%s%s", dot, $$3; dot="."}' include/mcprt.h)
+
+define PKG_CONFIG
+prefix=$(PREFIX)
+libdir=$(LIBDIR)
+includedir=$${prefix}/include
+
+Name: mcprt
+Description: MCP client runtime
+Version: $(VERSION)
+Libs: -L$${libdir} -lmcprt
+Cflags: -I$${includedir}
+endef
+export PKG_CONFIG
+
+install: build ## Install into DESTDIR and PREFIX (/usr/local)
+	install -D -m 644 include/mcprt.h $(DESTDIR)$(PREFIX)/include/mcprt.h
+	install -D -m 755 $(LIB) $(DESTDIR)$(LIBDIR)/$(notdir $(LIB))
+	ln -sf $(notdir $(LIB)) $(DESTDIR)$(LIBDIR)/libmcprt.so
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	echo "$$PKG_CONFIG" >$(DESTDIR)$(LIBDIR)/pkgconfig/mcprt.pc
+	install -D -m 755 build/mcprt $(DESTDIR)$(PREFIX)/bin/mcprt
+
+clean: ## Remove all that was built or installed into the project
+	rm -rf build dist $(VENV) testservers/node_modules bindings/node/node_modules examples/node/node_modules

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReadArguments(t *testing.T) {
+	for _, c := range []struct {
+		name, stdin string
+		args, pairs []string
+		want, fault string
+	}{
+		{name: "none", want: ""},
+		{name: "JSON stays as written", args: []string{`{"n": 9007199254740993, "n2":1e400}`}, want: `{"n": 9007199254740993, "n2":1e400}`},
+		{name: "stdin", stdin: "{\"a\":1}\n", args: []string{"-"}, want: "{\"a\":1}\n"},
+		{name: "pairs", pairs: []string{"a=1", "b=x y", "c=[true]", "d=", "e=k=v", "f=1e"}, want: `{"a":1,"b":"x y","c":[true],"d":"","e":"k=v","f":"1e"}`},
+		{name: "both", args: []string{"{}"}, pairs: []string{"a=1"}, fault: "not both"},
+		{name: "array", args: []string{"[]"}, fault: "one JSON object"},
+		{name: "null", args: []string{"null"}, fault: "one JSON object"},
+		{name: "junk", args: []string{"{"}, fault: "one JSON object"},
+		{name: "two values", args: []string{"{}{}"}, fault: "one JSON object"},
+		{name: "pair without value", pairs: []string{"a"}, fault: "name=value"},
+		{name: "pair without name", pairs: []string{"=1"}, fault: "name=value"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := readArguments(strings.NewReader(c.stdin), c.args, c.pairs)
+			if c.fault != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fault) {
+					t.Fatalf("error = %v, want one with %q", err, c.fault)
+				}
+				return
+			}
+			if err != nil || string(got) != c.want {
+				t.Fatalf("got %s (%v), want %s", got, err, c.want)
+			}
+		})
+	}
+}
+
+// project makes a project folder with a good and a broken server, both this tool.
+func project(t *testing.T) (flags []string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := func(args ...string) map[string]any {
+		return map[string]any{"command": self, "args": append([]string{"demo-server"}, args...), "env": map[string]string{runAsTool: "1"}}
+	}
+	file, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
+		"demo":   server(),
+		"broken": server("--fail-start", "DEMO_TOKEN is not set"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ".mcp.json"), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--cwd", dir, "--cache-dir", t.TempDir(), "--user", "none"}
+}
+
+func TestDiscover(t *testing.T) {
+	flags := project(t)
+	got := runTool(t, "", append([]string{"discover"}, flags...)...)
+	if got.code != exitOK {
+		t.Fatalf("discover = %+v", got)
+	}
+	for _, want := range []string{"demo", "broken", "stdio", "needs trust", ".mcp.json:1", "demo-server --fail-start 'DEMO_TOKEN is not set'"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q in\n%s", want, got.stdout)
+		}
+	}
+	got = runTool(t, "", append([]string{"discover", "--json", "--trust-project"}, flags...)...)
+	var reply discovered
+	if err := json.Unmarshal([]byte(got.stdout), &reply); err != nil || len(reply.Servers) != 2 || !reply.Servers[0].Trusted {
+		t.Errorf("discover --json = %+v (%v)", got, err)
+	}
+}
+
+func TestListTools(t *testing.T) {
+	flags := project(t)
+	got := runTool(t, "", append([]string{"list", "--trust-project"}, flags...)...)
+	if got.code != exitOK || !strings.Contains(got.stdout, "mcp_demo_echo") || !strings.Contains(got.stdout, "live") {
+		t.Errorf("list = %+v", got)
+	}
+	if !strings.Contains(got.stderr, "error broken: ") || !strings.Contains(got.stderr, "DEMO_TOKEN is not set") {
+		t.Errorf("stderr does not say what is wrong with the broken server: %q", got.stderr)
+	}
+	got = runTool(t, "", append([]string{"list", "servers", "--trust-project"}, flags...)...)
+	if got.code != exitOK || !strings.Contains(got.stdout, "ready") {
+		t.Errorf("list servers = %+v", got)
+	}
+	got = runTool(t, "", append([]string{"list"}, flags...)...)
+	if got.code != exitOK || strings.Contains(got.stdout, "mcp_demo_echo") || !strings.Contains(got.stderr, "--trust-project") {
+		t.Errorf("list without trust = %+v", got)
+	}
+	got = runTool(t, "", append([]string{"list", "--server", "broken", "--trust-project"}, flags...)...)
+	if got.code != exitFailed || !strings.Contains(got.stderr, "DEMO_TOKEN is not set") {
+		t.Errorf("list of the broken server = %+v", got)
+	}
+}
+
+func TestCall(t *testing.T) {
+	flags := append(project(t), "--trust-project")
+	for _, c := range []struct {
+		args           []string
+		code           int
+		stdout, stderr string // "" and nothing else: must be empty
+	}{
+		{args: []string{"mcp_demo_echo", `{"text":"grüß dich"}`}, stdout: "grüß dich\n"},
+		{args: []string{"add", "--server", "demo", "--arg", "a=2", "--arg", "b=40"}, stdout: "42\n"},
+		{args: []string{"fail", "--server", "demo", "--arg", "message=no luck"}, code: exitToolFailed, stdout: "no luck\n"},
+		{args: []string{"add", "--server", "demo", "--json", `{"a":1,"b":2}`}, stdout: `"structuredContent":{"sum":3}`},
+		{args: []string{"image", "--server", "demo"}, stdout: "[image, image/png, "},
+		{args: []string{"--server", "demo", "--method", "resources/read", `{"uri":"file:///a"}`}, code: exitFailed, stderr: "resources/read"},
+		{args: []string{"--method", "mcprt/stats"}, stdout: `"servers":`},
+		{args: []string{"nope", "--server", "demo"}, code: exitFailed, stderr: "nope"},
+		{args: []string{"echo", "--server", "broken"}, code: exitFailed, stderr: "DEMO_TOKEN is not set"},
+		{args: []string{"echo", "--server", "missing"}, code: exitFailed, stderr: "missing"},
+		{args: []string{}, code: exitUsage, stderr: "call takes a tool"},
+		{args: []string{"--method", "ping"}, code: exitUsage, stderr: "--method needs --server"},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel()
+			got := runTool(t, "", append(append([]string{"call"}, c.args...), flags...)...)
+			if got.code != c.code || !strings.Contains(got.stdout, c.stdout) || !strings.Contains(got.stderr, c.stderr) {
+				t.Errorf("got %+v, want %+v", got, c)
+			}
+			if c.stdout == "" && got.stdout != "" || c.stderr == "" && got.stderr != "" {
+				t.Errorf("more was written than wanted: %+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/goccy/go-json"
+	"github.com/spf13/cobra"
+
+	"github.com/mcprt/mcprt/core"
+	"github.com/mcprt/mcprt/core/fault"
+)
+
+// clientOptions are the flags that discover, list and call have in common.
+type clientOptions struct {
+	cwd          string
+	configs      []string
+	user         string
+	trustProject bool
+	timeout      time.Duration
+	cacheDir     string
+	json         bool
+	color        string
+}
+
+func (o *clientOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVarP(&o.cwd, "cwd", "C", "", "project `directory` (default: the current one)")
+	f.StringArrayVar(&o.configs, "config", nil, "read this config `file` too; may be repeated")
+	f.StringVar(&o.user, "user", "own", "user-level files to read: `own` (mcprt's), all, or none")
+	f.BoolVar(&o.trustProject, "trust-project", false, "run the project's servers without a trust record")
+	f.DurationVar(&o.timeout, "timeout", 0, "`duration` that a connect or a request may take (default 30s)")
+	f.StringVar(&o.cacheDir, "cache-dir", "", "`directory` of the tool cache (default: the user's cache directory)")
+	f.BoolVar(&o.json, "json", false, "print the library's JSON reply as it is")
+	f.StringVar(&o.color, "color", "auto", "colour the output: `auto` (on a terminal, unless NO_COLOR is set), always, or never")
+}
+
+// openOptions are the options of mcprt_open that the flags stand for.
+func (o *clientOptions) openOptions() (map[string]any, error) {
+	if !slices.Contains([]string{"own", "all", "none"}, o.user) {
+		return nil, usageError("--user must be own, all or none, not %q", o.user)
+	}
+	if o.timeout < 0 {
+		return nil, usageError("--timeout must not be negative")
+	}
+	discovery := map[string]any{"user": o.user}
+	if len(o.configs) > 0 {
+		discovery["files"] = o.configs
+	}
+	options := map[string]any{
+		"discovery":  discovery,
+		"clientInfo": map[string]any{"name": "mcprt", "version": version},
+	}
+	if o.cwd != "" {
+		options["cwd"] = o.cwd
+	}
+	if o.trustProject {
+		options["projectTrust"] = "always"
+	}
+	if o.timeout > 0 {
+		options["timeoutMs"] = max(1, o.timeout.Milliseconds())
+	}
+	if o.cacheDir != "" {
+		options["cache"] = map[string]any{"dir": o.cacheDir}
+	}
+	return options, nil
+}
+
+// client runs the library's verbs one after another.
+type client struct {
+	manager *core.Manager
+	tag     uint64
+}
+
+// openClient opens the library; onProgress gets each progress report of a server.
+func openClient(o *clientOptions, onProgress func(progress)) (*client, error) {
+	options, err := o.openOptions()
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := json.Marshal(options)
+	if err != nil {
+		return nil, err
+	}
+	manager, err := core.Open(encoded, noticeReader(onProgress))
+	if err != nil {
+		return nil, err
+	}
+	return &client{manager: manager}, nil
+}
+
+// close ends the servers within the configured grace.
+func (c *client) close() { c.manager.Close(-1) }
+
+// do runs one verb and gives its JSON reply, an error's too. When ctx ends the
+// operation is cancelled.
+func (c *client) do(ctx context.Context, verb core.Verb, request map[string]any) ([]byte, error) {
+	encoded, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	var reply []byte
+	var status core.Status
+	done := make(chan struct{})
+	c.tag++
+	cancel := c.manager.Start(verb, c.tag, encoded, func(st core.Status, r core.Reply) {
+		status, reply = st, slices.Concat(r.Head, r.Body, r.Tail)
+		close(done)
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+		cancel()
+		<-done
+	}
+	if status >= core.OK {
+		return reply, nil
+	}
+	if ctx.Err() != nil {
+		return reply, &exitError{code: exitInterrupted, message: "interrupted"}
+	}
+	var failed struct {
+		Error *fault.Error `json:"error"`
+	}
+	if err := json.Unmarshal(reply, &failed); err != nil || failed.Error == nil {
+		return reply, fault.New(fault.Internal, "", "the library answered with status %d and no error; please report it", status)
+	}
+	return reply, failed.Error
+}
+
+// connect discovers and starts the servers, or only one when server is not "".
+func (c *client) connect(ctx context.Context, server string) (*connectReport, error) {
+	request := map[string]any{"tools": false}
+	if server != "" {
+		request["only"] = []string{server}
+	}
+	reply, err := c.do(ctx, core.VerbConnect, request)
+	if err != nil {
+		return nil, err
+	}
+	var report connectReport
+	if err := json.Unmarshal(reply, &report); err != nil {
+		return nil, err
+	}
+	if e := report.Errors[server]; server != "" && e != nil {
+		return nil, e
+	}
+	return &report, nil
+}
+
+// connectReport is what the commands use of the reply of connect.
+type connectReport struct {
+	Servers     []serverView            `json:"servers"`
+	NeedsTrust  []struct{ Name string } `json:"needsTrust"`
+	Errors      map[string]*fault.Error `json:"errors"`
+	Diagnostics []diagnostic            `json:"diagnostics"`
+}
+
+// serverView is what the commands use of a ServerView.
+type serverView struct {
+	Name            string       `json:"name"`
+	State           string       `json:"state"`
+	ToolCount       int          `json:"toolCount"`
+	ProtocolVersion string       `json:"protocolVersion"`
+	ConnectMs       float64      `json:"connectMs"`
+	Error           *fault.Error `json:"error"`
+}
+
+// diagnostic is what the commands use of a finding of discovery.
+type diagnostic struct {
+	Severity string `json:"severity"`
+	Code     string `json:"code"`
+	Server   string `json:"server"`
+	Path     string `json:"path"`
+	Line     int    `json:"line"`
+	Message  string `json:"message"`
+}
+
+// progress is one report of a running call.
+type progress struct {
+	Type     string  `json:"type"`
+	Server   string  `json:"server"`
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total"`
+	Message  string  `json:"message"`
+}
+
+// noticeReader is the host of the commands: it watches progress and answers no
+// requests, since open names none in "answers".
+type noticeReader func(progress)
+
+func (onProgress noticeReader) Notice(data []byte) {
+	var p progress
+	if err := json.Unmarshal(data, &p); err == nil && p.Type == "progress" {
+		onProgress(p)
+	}
+}
+
+func (noticeReader) Request(uint64, []byte)          {}
+func (noticeReader) RequestDone(uint64, core.Status) {}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/goccy/go-json"
+	"github.com/spf13/cobra"
+
+	"github.com/mcprt/mcprt/core"
+)
+
+func discoverCommand() *cobra.Command {
+	var o clientOptions
+	cmd := &cobra.Command{
+		Use:   "discover",
+		Short: "Show which servers the config files name",
+		Long: `Read the project's and the user's config files and show which servers they name.
+Nothing is started. What is wrong with a file or an entry is said on stderr.`,
+		Example: `  mcprt discover
+  mcprt discover --user all --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withSession(cmd, &o, "reading config files", discover)
+		},
+	}
+	o.register(cmd)
+	return cmd
+}
+
+// discovered is what the command uses of the reply of discover.
+type discovered struct {
+	Servers []struct {
+		Name        string `json:"name"`
+		Transport   string `json:"transport"`
+		Enabled     bool   `json:"enabled"`
+		Trusted     bool   `json:"trusted"`
+		DuplicateOf string `json:"duplicateOf"`
+		Source      origin `json:"source"`
+		Config      struct {
+			Command string   `json:"command"`
+			Args    []string `json:"args"`
+			URL     string   `json:"url"`
+		} `json:"config"`
+	} `json:"servers"`
+	Shadowed []struct {
+		Name   string `json:"name"`
+		Source origin `json:"source"`
+		By     origin `json:"by"`
+	} `json:"shadowed"`
+	Diagnostics []diagnostic `json:"diagnostics"`
+}
+
+type origin struct {
+	ProviderName string `json:"providerName"`
+	Path         string `json:"path"`
+	Line         int    `json:"line"`
+}
+
+func (o origin) String() string {
+	switch {
+	case o.Path == "":
+		return o.ProviderName
+	case o.Line > 0:
+		return fmt.Sprintf("%s:%d", o.Path, o.Line)
+	}
+	return o.Path
+}
+
+func discover(s *session) error {
+	reply, err := s.do(s.ctx, core.VerbDiscover, map[string]any{})
+	if s.raw(reply) || err != nil {
+		return err
+	}
+	var found discovered
+	if err := json.Unmarshal(reply, &found); err != nil {
+		return err
+	}
+	s.spin.end()
+	rows := make([][]cell, 0, len(found.Servers))
+	for _, server := range found.Servers {
+		status := cell{"trusted", green}
+		switch {
+		case !server.Enabled:
+			status = cell{"disabled", faint}
+		case server.DuplicateOf != "":
+			status = cell{"same as " + server.DuplicateOf, faint}
+		case !server.Trusted:
+			status = cell{"needs trust", yellow}
+		}
+		target := server.Config.URL
+		if target == "" {
+			target = commandLine(server.Config.Command, server.Config.Args)
+		}
+		rows = append(rows, []cell{{server.Name, ""}, {server.Transport, ""}, status, {server.Source.String(), faint}, {target, ""}})
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(s.stderr, "no server is configured here; mcprt reads .mcp.json, .mcprt/mcp.json and the files of other tools")
+	} else {
+		s.stdout.table([]string{"NAME", "TRANSPORT", "STATUS", "SOURCE", "COMMAND OR URL"}, rows)
+	}
+	for _, lost := range found.Shadowed {
+		fmt.Fprintf(s.stderr, "%s %s of %s is not used: %s comes first\n",
+			s.stderr.paint(faint, "note"), oneLine(lost.Name), oneLine(lost.Source.String()), oneLine(lost.By.String()))
+	}
+	s.diagnostics(found.Diagnostics)
+	return nil
+}

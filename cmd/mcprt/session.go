@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// session is one run of discover, list or call: the open library, and where to
+// write. A spinner on stderr shows what is waited for.
+type session struct {
+	*client
+	ctx      context.Context
+	stdout   *painter
+	stderr   *painter
+	spin     *spinner
+	wantJSON bool
+}
+
+// withSession runs body between open and close. An interrupt cancels the running
+// operation, and the servers are still ended in order.
+func withSession(cmd *cobra.Command, o *clientOptions, doing string, body func(*session) error) error {
+	stdout, err := newPainter(cmd.OutOrStdout(), o.color)
+	if err != nil {
+		return err
+	}
+	stderr, err := newPainter(cmd.ErrOrStderr(), o.color)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &session{ctx: ctx, stdout: stdout, stderr: stderr, wantJSON: o.json}
+	s.spin = newSpinner(stderr, doing)
+	defer s.spin.end()
+	s.client, err = openClient(o, func(p progress) { s.spin.say(p.String()) })
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return body(s)
+}
+
+// raw prints a reply as it came; it says whether that is what was asked for.
+func (s *session) raw(reply []byte) bool {
+	if !s.wantJSON || len(reply) == 0 {
+		return false
+	}
+	s.spin.end()
+	fmt.Fprintf(s.stdout, "%s\n", reply)
+	return true
+}
+
+// report says on stderr what is wrong with servers that the command goes on without.
+func (s *session) report(r *connectReport) {
+	s.spin.end()
+	names := make([]string, 0, len(r.Errors))
+	for name := range r.Errors {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(s.stderr, "%s %s: %s\n", s.stderr.paint(red, "error"), oneLine(name), oneLine(r.Errors[name].Message))
+	}
+	s.diagnostics(r.Diagnostics)
+	if len(r.NeedsTrust) > 0 {
+		untrusted := make([]string, len(r.NeedsTrust))
+		for i, server := range r.NeedsTrust {
+			untrusted[i] = oneLine(server.Name)
+		}
+		fmt.Fprintf(s.stderr, "%s servers of this project that were not started: %s; look at them with `mcprt discover`, run them with --trust-project\n",
+			s.stderr.paint(yellow, "trust"), strings.Join(untrusted, ", "))
+	}
+}
+
+func (s *session) diagnostics(found []diagnostic) {
+	for _, d := range found {
+		severity := s.stderr.paint(map[string]style{"error": red, "warning": yellow}[d.Severity], d.Severity)
+		where := ""
+		if d.Path != "" {
+			where = oneLine(d.Path) + ":"
+			if d.Line > 0 {
+				where += fmt.Sprintf("%d:", d.Line)
+			}
+			where += " "
+		}
+		fmt.Fprintf(s.stderr, "%s %s%s\n", severity, where, oneLine(d.Message))
+	}
+}
+
+func (p progress) String() string {
+	text := p.Message
+	if text == "" {
+		text = "working"
+	}
+	if p.Total > 0 {
+		text = fmt.Sprintf("%s  %.0f%%", text, min(100, max(0, 100*p.Progress/p.Total)))
+	}
+	return text
+}
