@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcprt/mcprt/core"
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // manager is what the boundary needs of core's manager; see core/host.go.
@@ -79,7 +80,7 @@ func newHost(m *C.struct_mp_manager, options []byte, wakeFD int) (*host, error) 
 	h.name = cgo.NewHandle(h)
 	opened = true
 	C.mp_manager_retain(m)
-	go h.serve(wake)
+	safe.Go(nil, func() { h.serve(wake) })
 	return h, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"github.com/mcprt/mcprt/core"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // serve does what C's manager hands over, in order, until its end. It sleeps in
@@ -59,7 +60,7 @@ func (h *host) do(w *C.struct_mp_work) {
 		if w.op != nil {
 			graceMs = graceOf(text)
 		}
-		go h.close(graceMs)
+		safe.Go(nil, func() { h.close(graceMs) })
 	}
 }
 

@@ -35,8 +35,8 @@ func (m *Manager) result() *config.Result {
 // connection stays listed but is not started.
 func startable(found *config.Result) map[string]*config.Entry {
 	entries := make(map[string]*config.Entry, len(found.Entries))
-	for _, e := range found.Entries {
-		if e.DuplicateOf == "" && entries[e.Name] == nil {
+	for _, e := range found.Owners() { // an untrusted project entry must not take a user's server's place
+		if e.DuplicateOf == "" {
 			entries[e.Name] = e
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/session"
 )
 
@@ -119,7 +120,7 @@ func (m *Manager) listRemote(ctx context.Context, snap *Snapshot, only, method, 
 	group.SetLimit(16)
 	for i, v := range views {
 		group.Go(func() error {
-			m.guard(func() {
+			safe.Do(func(bug *fault.Error) { errs[i] = bug }, func() {
 				ctx := ctx
 				if timeout := m.serverTimeout(&v.entry.Server); timeout > 0 {
 					var end context.CancelFunc

@@ -81,6 +81,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	if err != nil {
 		return nil, err
 	}
+	warned = append(warned, opts.Runtime.apply()...)
 	m = &Manager{host: host, opts: opts, env: opts.Env, deps: d, servers: map[string]*server{}, asks: map[uint64]*ask{}, pulse: make(chan struct{}), warned: warned,
 		grace: opts.Grace}
 	m.policy = map[string]policy{"auto": policyAuto, "onCall": policyOnCall, "manual": policyManual}[opts.Reconnect]

@@ -174,8 +174,6 @@ var notYet = []struct {
 	{"pinning", func(o *Options) any { return o.Pinning }},
 	{"spill", func(o *Options) any { return o.Spill }},
 	{"trace", func(o *Options) any { return o.Trace }},
-	{"log", func(o *Options) any { return o.Log }},
-	{"runtime", func(o *Options) any { return o.Runtime }},
 }
 
 // parseOptions reads the JSON object of open; empty is {}. An option that is

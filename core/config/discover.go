@@ -260,15 +260,12 @@ func (d *discovery) read(f *planned) {
 func (d *discovery) inline(result *Result) []*Entry {
 	var entries []*Entry
 	for _, in := range d.o.Inline {
-		e, diagnostics, err := ParseServer(in.Name, in.Raw)
+		e, diagnostics, err := parseInline(in.Name, in.Raw)
 		result.Diagnostics = append(result.Diagnostics, diagnostics...)
 		if err != nil {
 			continue
 		}
 		e.BaseDir, e.project = d.cwd, d.cwd
-		if err := e.seal("", d.real, d.home, nil); err != nil { // reads no file for the host's own entries
-			continue
-		}
 		entries = append(entries, e)
 	}
 	return entries

@@ -5,23 +5,32 @@ import "fmt"
 // ParseServer reads one server that a host gave as JSON, in mcprt's own dialect.
 // What would be mended in a file is an error here: the host's author is there to
 // correct it. The error says the first thing that is wrong; the diagnostics say
-// all. It is for checking: Discover, given the same servers as Inline, also
-// settles who owns the name and what relative paths mean.
+// all.
+//
+// The entry belongs to no discovery: its relative paths are resolved against
+// ResolveOptions.Cwd.
 func ParseServer(name string, raw []byte) (*Entry, []Diagnostic, error) {
+	e, diagnostics, err := parseInline(name, raw)
+	if err == nil && e.overlay {
+		return nil, diagnostics, fmt.Errorf("server %q: this server cannot be started: give it a command, or a url", name)
+	}
+	return e, diagnostics, err
+}
+
+// parseInline also accepts an entry that only switches a server of a file.
+func parseInline(name string, raw []byte) (*Entry, []Diagnostic, error) {
 	d := ownDialect
 	d.Strict = true
 	rep := &report{}
-	e := parseInline(name, raw, d, rep)
+	e := readInline(name, raw, d, rep)
 	for _, found := range rep.list {
 		if found.Severity == SeverityError {
 			return nil, rep.list, inlineError(name, found)
 		}
 	}
-	if e == nil {
-		return nil, rep.list, fmt.Errorf("server %q: its config is empty", clip(name))
-	}
 	e.Origin = Origin{Provider: inlineID, ProviderName: "Inline", Level: LevelHost}
-	return e, rep.list, nil
+	err := e.seal("", "", "", nil) // reads no file: the host's own entries need no record
+	return e, rep.list, err
 }
 
 func inlineError(name string, d Diagnostic) error {
@@ -32,7 +41,8 @@ func inlineError(name string, d Diagnostic) error {
 	return fmt.Errorf("server %q: %s%s", clip(name), where, d.Message)
 }
 
-func parseInline(name string, raw []byte, d Dialect, rep *report) *Entry {
+// readInline returns nil only after it reported an error.
+func readInline(name string, raw []byte, d Dialect, rep *report) *Entry {
 	f, _, err := newJSONFile(raw)
 	if err != nil {
 		rep.add(SeverityError, "invalid_encoding", name, "", Pos{}, "%v", err)

@@ -47,7 +47,9 @@ func (m *Memory) SetTools(tools []string) {
 	m.mu.Lock()
 	m.tools = slices.Clone(tools)
 	m.mu.Unlock()
-	m.Notify("notifications/tools/list_changed", "")
+	for _, c := range m.live() {
+		c.server.listChanged()
+	}
 }
 
 // Notify sends a notification from every live connection; params is raw JSON or "".
@@ -67,6 +69,13 @@ func (m *Memory) Say(line string) {
 // Ask sends a request from every live connection; the answers are only in Counts.Received.
 func (m *Memory) Ask(id, method, params string) {
 	m.Say(`{"jsonrpc":"2.0","id":` + id + `,"method":` + quote(method) + `,"params":` + params + `}`)
+}
+
+// EndListening ends the subscriptions/listen requests of every live connection.
+func (m *Memory) EndListening() {
+	for _, c := range m.live() {
+		c.server.endListening()
+	}
 }
 
 // Kill ends every live connection as if its process had exited with this code.
@@ -275,7 +284,7 @@ func (c *memoryConn) Send(ctx context.Context, msg []byte) (uint64, error) {
 func (c *memoryConn) Begun(seq uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return seq <= c.begun
+	return seq != 0 && seq <= c.begun
 }
 
 func (c *memoryConn) Close(grace time.Duration, abort bool) {

@@ -71,6 +71,7 @@ type Script struct {
 	PageSize     int      `json:"pageSize,omitempty"`     // 0: one page
 	Cursors      Cursors  `json:"cursors,omitempty"`
 	ListFields   string   `json:"listFields,omitempty"` // raw members added to each list result: `"ttlMs":1`; "": what the era demands
+	NoListen     bool     `json:"noListen,omitempty"`   // modern: subscriptions/listen is -32601
 	// ListChanged makes the first n tools/list requests be followed, before their
 	// answer, by notifications/tools/list_changed.
 	ListChanged int `json:"listChanged,omitempty"`

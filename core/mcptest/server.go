@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goccy/go-json"
@@ -29,14 +30,16 @@ type server struct {
 	wire   wire
 	log    *Log
 
-	initialized, discovered bool            // handle's own
-	done                    context.Context // ends with the process
+	initialized atomic.Bool
+	discovered  bool            // handle's own
+	done        context.Context // ends with the process
 
-	mu    sync.Mutex
-	lists int
-	asked int                             // ids of our own requests
-	waits map[string]chan json.RawMessage // by our id: the client's raw result or error
-	calls map[string]context.CancelFunc   // by the client's raw id
+	mu       sync.Mutex
+	listener string // the raw id of the open subscriptions/listen, or ""
+	lists    int
+	asked    int                             // ids of our own requests
+	waits    map[string]chan json.RawMessage // by our id: the client's raw result or error
+	calls    map[string]context.CancelFunc   // by the client's raw id
 }
 
 type envelope struct {
@@ -104,7 +107,7 @@ func (s *server) handle(line []byte) {
 		s.notification(&m)
 		return
 	}
-	if s.script.RequireInitialize && !s.initialized && m.Method != "initialize" {
+	if s.script.RequireInitialize && !s.initialized.Load() && m.Method != "initialize" {
 		s.fail(m.ID, `{"code":-32600,"message":"initialize first"}`)
 		return
 	}
@@ -121,6 +124,8 @@ func (s *server) handle(line []byte) {
 		s.reply(m.ID, `{}`)
 	case "tools/list":
 		s.list(&m)
+	case "subscriptions/listen":
+		s.listen(&m)
 	case "tools/call":
 		ctx, cancel := context.WithCancel(s.done)
 		s.mu.Lock()
@@ -224,7 +229,7 @@ func (s *server) discoverResult() string {
 
 func (s *server) initialize(m *envelope) {
 	s.log.add(func(c *Counts) { c.Initializes++ })
-	s.initialized = true
+	s.initialized.Store(true)
 	if s.script.SilentInitialize {
 		return
 	}
@@ -285,11 +290,11 @@ func (s *server) list(m *envelope) {
 	switch {
 	case s.script.ListFields != "":
 		extra += "," + s.script.ListFields
-	case s.modern() && !s.initialized: // mandatory there
+	case s.modern() && !s.initialized.Load(): // mandatory there
 		extra += `,"resultType":"complete","ttlMs":0,"cacheScope":"private"`
 	}
 	if announce {
-		s.notify("notifications/tools/list_changed", "")
+		s.listChanged()
 	}
 	result := `{"tools":[` + strings.Join(items, ",") + `]` + extra + `}`
 	if s.script.ListDelay <= 0 {
@@ -302,6 +307,43 @@ func (s *server) list(m *envelope) {
 			s.reply(id, result)
 		}
 	}()
+}
+
+// listen answers by a notification; the request itself stays open.
+func (s *server) listen(m *envelope) {
+	if !s.modern() || s.script.NoListen {
+		s.fail(m.ID, `{"code":-32601,"message":"Method not found"}`)
+		return
+	}
+	s.mu.Lock()
+	s.listener = string(m.ID)
+	s.mu.Unlock()
+	s.notify("notifications/subscriptions/acknowledged",
+		`{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":`+string(m.ID)+`}}`)
+}
+
+// listChanged tells of changed tools: in the modern era only who listens.
+func (s *server) listChanged() {
+	s.mu.Lock()
+	listener := s.listener
+	s.mu.Unlock()
+	switch {
+	case listener != "":
+		s.notify("notifications/tools/list_changed", `{"_meta":{"io.modelcontextprotocol/subscriptionId":`+listener+`}}`)
+	case !s.modern() || s.initialized.Load():
+		s.notify("notifications/tools/list_changed", "")
+	}
+}
+
+// endListening ends the open subscriptions/listen request as a server may at any time.
+func (s *server) endListening() {
+	s.mu.Lock()
+	listener := s.listener
+	s.listener = ""
+	s.mu.Unlock()
+	if listener != "" {
+		s.reply(json.RawMessage(listener), `{"resultType":"complete"}`)
+	}
 }
 
 func (s *server) call(ctx context.Context, m *envelope) {

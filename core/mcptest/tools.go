@@ -157,7 +157,7 @@ func logMessages(c *call) {
 }
 
 func changed(c *call) {
-	c.server.notify("notifications/tools/list_changed", "")
+	c.server.listChanged()
 	c.text("changed")
 }
 

@@ -386,21 +386,28 @@ func (s *Session) Request(ctx context.Context, method string, params []byte) (js
 }
 
 func (s *Session) ask(ctx context.Context, p *pending) (json.RawMessage, error) {
+	return s.open(ctx, p)()
+}
+
+// open sends a request; wait gives its result, and must be called.
+func (s *Session) open(ctx context.Context, p *pending) (wait func() (json.RawMessage, error)) {
 	if err := ctx.Err(); err != nil {
-		return nil, unwritten(s.name(fault.From(err)))
+		return func() (json.RawMessage, error) { return nil, unwritten(s.name(fault.From(err))) }
 	}
 	answers := make(chan outcome, 1)
 	p.call.Done = func(result []byte, err error) { answers <- outcome{bytes.Clone(result), err} }
 	s.start(p)
 	stop := context.AfterFunc(ctx, p.cancel)
-	defer stop()
-	got := <-answers
-	if fault.Is(got.err, fault.Canceled) && ctx.Err() == context.DeadlineExceeded {
-		took := time.Since(p.started).Milliseconds()
-		return nil, s.errorf(fault.Timeout, fault.StageReceive, "server %q did not answer %s within %d ms", s.cfg.Server, p.what(), took).
-			With(fault.Data{TimeoutMs: took}).Retry()
+	return func() (json.RawMessage, error) {
+		defer stop()
+		got := <-answers
+		if fault.Is(got.err, fault.Canceled) && ctx.Err() == context.DeadlineExceeded {
+			took := time.Since(p.started).Milliseconds()
+			return nil, s.errorf(fault.Timeout, fault.StageReceive, "server %q did not answer %s within %d ms", s.cfg.Server, p.what(), took).
+				With(fault.Data{TimeoutMs: took}).Retry()
+		}
+		return got.result, got.err
 	}
-	return got.result, got.err
 }
 
 // Notify sends a notification; params is a raw JSON object or nil.

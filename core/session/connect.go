@@ -144,11 +144,13 @@ func attempt(ctx context.Context, cfg Config, how begin) (*Session, *ending) {
 // goLive starts the notifications of a session that Connect is about to return.
 func (s *Session) goLive() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lost != nil {
-		return s.lost.Clone()
+	if lost := s.lost; lost != nil {
+		s.mu.Unlock()
+		return lost.Clone()
 	}
+	s.mu.Unlock()
 	go s.dispatch()
+	s.listen()
 	return nil
 }
 
@@ -167,11 +169,11 @@ func (h *handshake) run(ctx context.Context) (err error) {
 		probe = -1 // mcp-go's word for none
 	}
 	options := []client.ClientOption{client.WithDiscoverTimeout(probe)}
-	if cfg.Pin != "" {
+	switch {
+	case cfg.Pin != "":
 		options = append(options, client.WithProtocolVersion(cfg.Pin))
-	}
-	if h.how == beginLegacy {
-		options = append(options, client.WithLegacyProtocolOnly())
+	case h.how == beginLegacy:
+		options = append(options, client.WithProtocolVersion(mcp.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
 	c := client.NewClient(h, options...)
 	if err := c.Start(ctx); err != nil {
@@ -183,7 +185,6 @@ func (h *handshake) run(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	h.s.info = h.info()
 	if h.how == beginModern {
 		return h.firstPage(ctx)
 	}
@@ -197,7 +198,9 @@ func (h *handshake) firstPage(ctx context.Context) error {
 	if !s.offers("tools") {
 		return nil
 	}
-	result, err := s.Request(ctx, "tools/list", nil)
+	page := s.open(ctx, &pending{s: s, call: Call{Method: "tools/list", Timeout: s.cfg.Timeout}})
+	s.listen() // right behind it, so that no change falls between the two
+	result, err := page()
 	if err != nil {
 		return err
 	}

@@ -116,6 +116,7 @@ func (s *Session) notification(method string, params []byte) {
 		s.requestCancelled(params)
 	case "notifications/progress":
 		s.progress(params)
+	case acknowledged: // what was granted shows in what comes
 	default:
 		s.notices.add(notice{method: method, params: bytes.Clone(params)})
 	}
@@ -151,6 +152,7 @@ func (s *Session) progress(params []byte) {
 // dispatch passes notices on, one at a time, until the connection is over; then it
 // tells that the session is lost.
 func (s *Session) dispatch() {
+	defer s.guard()
 	for {
 		n, ok := s.notices.next()
 		if !ok {

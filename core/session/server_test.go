@@ -348,3 +348,52 @@ func TestModernServerRequestIsIgnored(t *testing.T) {
 		}
 	})
 }
+
+// A modern server tells of changes only on a listen request, which may end and is renewed.
+func TestListening(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		t.Run(fmt.Sprint("known ", known), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory, h := mcptest.NewMemory(mcptest.Script{Versions: []string{mcptest.Modern}}), &host{}
+				cfg := configFor(memory, h)
+				if known {
+					first, err := Connect(t.Context(), cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					verdict := first.Info().Verdict
+					cfg.Known = &verdict
+					first.Close(0)
+					<-first.Done()
+				}
+				s, err := Connect(t.Context(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { s.Close(0); <-s.Done() }()
+				synctest.Wait()
+				for range 3 {
+					memory.SetTools(mcptest.NumberedTools(1))
+					memory.EndListening()
+					time.Sleep(time.Minute)
+				}
+				notices, _, _ := h.seen()
+				if len(notices) != 3 || count(notices, "notifications/tools/list_changed") != 3 {
+					t.Errorf("notices %v", notices)
+				}
+				if n := s.Stats().Unmatched; n != 0 {
+					t.Errorf("%d messages without a match", n)
+				}
+			})
+		})
+	}
+}
+
+func TestListeningRefused(t *testing.T) {
+	bubble(t, mcptest.Script{Versions: []string{mcptest.Modern}, NoListen: true}, func(t *testing.T, s *Session, memory *mcptest.Memory, h *host) {
+		time.Sleep(time.Hour)
+		if n := count(memory.Counts().Received, "subscriptions/listen"); n != 1 {
+			t.Errorf("%d requests to listen", n)
+		}
+	})
+}

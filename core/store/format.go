@@ -48,19 +48,21 @@ func encode(key string, l *ToolList) ([]byte, error) {
 		return nil, err
 	}
 	size := len(formatLine) + crc32.Size + len(first) + len(l.ServerInfo) + len(l.Discover) + 4*binary.MaxVarintLen64
+	for _, tool := range l.Tools {
+		size += binary.MaxVarintLen32 + len(tool)
+	}
+	if len(l.Tools) > maxSections-3 || size > maxFile {
+		return nil, fmt.Errorf("a list of %d tools and %d bytes is too large to be kept", len(l.Tools), size)
+	}
 	for i, tool := range l.Tools {
 		if !json.Valid(tool) {
 			return nil, fmt.Errorf("tool %d of the list is not JSON", i)
 		}
-		size += binary.MaxVarintLen32 + len(tool)
 	}
 	for _, raw := range []json.RawMessage{l.ServerInfo, l.Discover} {
 		if len(raw) > 0 && !json.Valid(raw) {
 			return nil, errors.New("the server info or the discover result of the list is not JSON")
 		}
-	}
-	if len(l.Tools) > maxSections-3 {
-		return nil, fmt.Errorf("a list of %d tools is too long to be kept", len(l.Tools))
 	}
 
 	out := make([]byte, 0, size)

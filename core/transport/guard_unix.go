@@ -16,19 +16,25 @@ import (
 // The guard is one small shell per host process that outlives the host by a
 // moment and ends what the host could not: a host killed with SIGKILL runs no
 // code, and a grandchild that ignores EOF would stay for ever. It is told each
-// server's process group on its stdin. When that ends, or the kernel reports the
-// host's death (see guardAttr), it sends SIGTERM to the groups that are left and
-// SIGKILL half a second later. Descendants that left their group are out of reach.
+// server's process group on its stdin. When that ends it sends SIGTERM to the
+// groups that are left, and SIGKILL half a second later. Descendants that left
+// their group are out of reach.
 //
-// It exists only while there are servers: told that the last one is gone, it ends
-// with nothing to do.
+// The pipe does not end where the host forked a child that never execs and so
+// holds it open. For that the kernel reports the host's death (see guardAttr); the
+// guard then reads for another tenth of a second, since the host's last words may
+// still be in the pipe. The report may come several times, once per thread.
+//
+// The guard exists only while there are servers: told that the last one is gone,
+// it ends with nothing to do.
 const guardScript = `
 trap '' HUP INT QUIT TERM PIPE
 exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
-groups=
+groups= timer= reading=1
 tell() { for g in $groups; do kill -s "$1" -- "-$g"; done; }
 sweep() {
-  trap '' USR1
+  trap '' WINCH USR2
+  [ -z "$timer" ] || kill -s KILL "$timer"
   if [ -n "$groups" ]; then
     tell TERM
     sleep 0.5 || sleep 1
@@ -36,14 +42,25 @@ sweep() {
   fi
   exit 0
 }
-trap sweep USR1
-while read -r op group; do
-  case $op in
-  +) groups="$groups $group" ;;
-  -) left=
-     for g in $groups; do [ "$g" = "$group" ] || left="$left $g"; done
-     groups=$left ;;
-  esac
+died() {
+  trap '' WINCH
+  reading=1 # the signal may have ended the read below, which is not the end
+  { sleep 0.1 || sleep 1; kill -s USR2 $$; } &
+  timer=$!
+}
+trap died WINCH
+trap sweep USR2
+[ "$PPID" = "$1" ] || died
+while [ -n "$reading" ]; do
+  reading=
+  while read -r op group; do
+    case $op in
+    +) groups="$groups $group" ;;
+    -) left=
+       for g in $groups; do [ "$g" = "$group" ] || left="$left $g"; done
+       groups=$left ;;
+    esac
+  done
 done
 sweep
 `
@@ -60,6 +77,7 @@ type guardian struct {
 	groups []int // those that the guard must know
 	pipe   *os.File
 	ended  chan struct{} // closed when the shell behind pipe has ended and was reaped
+	pid    int
 	kill   func()
 }
 
@@ -128,14 +146,14 @@ func (g *guardian) drop() {
 }
 
 func (g *guardian) start() error {
-	r, w, err := pipe()
+	r, w, err := pipe(true)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	cmd := &exec.Cmd{
 		Path: g.shell,
-		// The name and the number are for people who look at a list of processes.
+		// The name is for people who look at a list of processes.
 		Args:        []string{"sh", "-c", guardScript, "mcprt-guard", fmt.Sprint(os.Getpid())},
 		Env:         []string{"PATH=/usr/bin:/bin"},
 		Dir:         "/",
@@ -164,7 +182,7 @@ func (g *guardian) start() error {
 		w.Close()
 		return err
 	}
-	g.pipe, g.ended, g.kill = w, ended, func() { cmd.Process.Kill() }
+	g.pipe, g.ended, g.pid, g.kill = w, ended, cmd.Process.Pid, func() { cmd.Process.Kill() }
 	var all strings.Builder
 	for _, group := range g.groups {
 		fmt.Fprintf(&all, "+ %d\n", group)

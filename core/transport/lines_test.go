@@ -146,7 +146,7 @@ func TestLinesDamageIsExplained(t *testing.T) {
 // Multi-byte characters lie across every buffer border; the buffer grows for a
 // large message and is small again afterwards.
 func TestLinesBuffer(t *testing.T) {
-	text := strings.Repeat("é😀", 1<<20)
+	text := strings.Repeat("é😀", 1<<18)
 	in := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":%q}`+"\n%s\n", text, answer(2))
 	l, got := read(t, strings.NewReader(in), 64<<20)
 	var back string
@@ -160,7 +160,7 @@ func TestLinesBuffer(t *testing.T) {
 
 // A line made to be slow: many openings that all fail, each over a long tail.
 func TestLinesSalvageIsBounded(t *testing.T) {
-	in := strings.Repeat(`{"jsonrpc":`, 400) + "[" + strings.Repeat("1,", 1<<20) + "1"
+	in := strings.Repeat(`{"jsonrpc":`, 400) + "[" + strings.Repeat("1,", 1<<18) + "1"
 	if _, got := read(t, strings.NewReader(in), 64<<20); len(got) != 0 {
 		t.Errorf("got %s", ids(got))
 	}

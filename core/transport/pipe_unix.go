@@ -58,17 +58,18 @@ func (p *pipeWriter) close() { p.file.Close() }
 
 // pipe makes a pipe whose ends never are a host's standard streams: a daemon that
 // closed those would else print into a server, and Go raises SIGPIPE for a broken
-// pipe with the number 1 or 2.
-func pipe() (r, w *os.File, err error) {
+// pipe with the number 1 or 2. The end for the child blocks, as programs expect it;
+// ours is on the netpoller.
+func pipe(childReads bool) (r, w *os.File, err error) {
 	r, w, err = os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	if r, err = lift(r); err != nil {
+	if r, err = lift(r, childReads); err != nil {
 		w.Close()
 		return nil, nil, err
 	}
-	if w, err = lift(w); err != nil {
+	if w, err = lift(w, !childReads); err != nil {
 		r.Close()
 		return nil, nil, err
 	}
@@ -76,30 +77,34 @@ func pipe() (r, w *os.File, err error) {
 }
 
 // lift returns f under a number above 2.
-func lift(f *os.File) (*os.File, error) {
+func lift(f *os.File, child bool) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	var low []int
-	var number int
+	number := 0
 	raw.Control(func(fd uintptr) { number = int(fd) })
 	if number > 2 {
 		return f, nil
 	}
+	defer f.Close()
+	var low []int
 	syscall.ForkLock.RLock()
 	for number <= 2 && err == nil {
-		low = append(low, number)
 		if number, err = syscall.Dup(number); err == nil {
 			syscall.CloseOnExec(number)
+			low = append(low, number)
 		}
 	}
 	syscall.ForkLock.RUnlock()
-	for _, fd := range low[1:] {
+	if err == nil {
+		low = low[:len(low)-1] // the last one is what was wanted
+		err = syscall.SetNonblock(number, !child)
+	}
+	for _, fd := range low {
 		syscall.Close(fd)
 	}
-	f.Close()
 	if err != nil {
 		return nil, err
 	}

@@ -17,4 +17,4 @@ func (p *pipeWriter) write(data []byte, wait bool) (int, error) {
 
 func (p *pipeWriter) close() { p.file.Close() }
 
-func pipe() (r, w *os.File, err error) { return os.Pipe() }
+func pipe(bool) (r, w *os.File, err error) { return os.Pipe() }

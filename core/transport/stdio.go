@@ -21,7 +21,8 @@ import (
 )
 
 // Stdio starts a server as a child process and speaks to it over its standard
-// input and output. The zero value of every optional field is usable.
+// input and output. The child inherits nothing but its three pipes. The zero value
+// of every optional field is usable.
 type Stdio struct {
 	Server  string   // its name, for messages
 	Path    string   // absolute path of the executable; "" when the look-up found none
@@ -102,6 +103,7 @@ func (s Stdio) Dial(ctx context.Context, r Receiver) (Conn, error) {
 	case <-ctx.Done():
 		over := make(chan struct{})
 		go func() {
+			defer func() { recover() }()
 			defer close(over)
 			if o := <-started; o.conn != nil {
 				o.conn.in.out = deaf{}
@@ -159,7 +161,7 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 	}()
 	var ends [6]*os.File // stdin, stdout, stderr: reading end, writing end
 	for i := 0; i < len(ends); i += 2 {
-		if ends[i], ends[i+1], err = pipe(); err != nil {
+		if ends[i], ends[i+1], err = pipe(i == 0); err != nil {
 			return nil, s.spawnFault(err.Error(), err)
 		}
 		open = append(open, ends[i], ends[i+1])
@@ -296,6 +298,7 @@ func (c *stdioConn) read() {
 		err.Server = c.cfg.Server
 	}
 	c.stdout.Close()
+	c.out.shut(err)
 	defer func() { recover() }()
 	c.in.out.Closed(err)
 }

@@ -1,8 +1,10 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -112,13 +114,19 @@ func (w *writer) direct(msg []byte) (seq uint64, done bool, err error) {
 // tokens, the only place where JSON allows them.
 func frame(dst, msg []byte) []byte {
 	start := len(dst)
-	dst = append(dst, msg...)
-	for i, c := range dst[start:] {
-		if c == '\n' || c == '\r' {
-			dst[start+i] = ' '
+	dst = append(append(dst, msg...), '\n')
+	line := dst[start : len(dst)-1]
+	for _, end := range []byte{'\n', '\r'} {
+		for rest := line; ; {
+			i := bytes.IndexByte(rest, end)
+			if i < 0 {
+				break
+			}
+			rest[i] = ' '
+			rest = rest[i+1:]
 		}
 	}
-	return append(dst, '\n')
+	return dst
 }
 
 // reserve waits for room in the queue.
@@ -156,6 +164,11 @@ func (w *writer) enqueue(q queued) {
 // drain writes until the queue is empty, then ends.
 func (w *writer) drain() {
 	defer w.idle.Done()
+	defer func() {
+		if p := recover(); p != nil { // a bug ends this connection, never the host
+			w.fail(fault.Caught(p, debug.Stack()))
+		}
+	}()
 	for {
 		w.mu.Lock()
 		if w.err != nil || len(w.queue) == 0 {

@@ -21,14 +21,15 @@ const module = "github.com/mcprt/mcprt"
 // (outside tests) may import. A new package needs a line here.
 var mayImport = map[string][]string{
 	"core/fault":     {},
+	"core/rawjson":   {},
 	"core/config":    {},
 	"core/safe":      {"core/fault"},
-	"core/store":     {"core/fault", "core/safe"},
-	"core/transport": {"core/config", "core/fault", "core/safe"},
-	"core/session":   {"core/transport", "core/fault", "core/safe"},
-	"core/auth":      {"core/store", "core/config", "core/fault", "core/safe"},
+	"core/store":     {"core/fault", "core/rawjson", "core/safe"},
+	"core/transport": {"core/config", "core/fault", "core/rawjson", "core/safe"},
+	"core/session":   {"core/transport", "core/fault", "core/rawjson", "core/safe"},
+	"core/auth":      {"core/store", "core/config", "core/fault", "core/rawjson", "core/safe"},
 	"core/mcptest":   {"core/transport", "core/fault", "core/safe"},
-	"core":           {"core/auth", "core/config", "core/fault", "core/safe", "core/session", "core/store", "core/transport"},
+	"core":           {"core/auth", "core/config", "core/fault", "core/rawjson", "core/safe", "core/session", "core/store", "core/transport"},
 	"capi":           {"core", "core/fault", "core/safe"},
 }
 
@@ -209,9 +210,9 @@ func callProblems(f source) (problems []string) {
 }
 
 // TestGoroutinesRecover: a panic in a goroutine that nobody guards ends the
-// host's process. A go statement is fine in core/safe, or with a function
-// literal whose first statement defers a recover; so is the function given to
-// an errgroup's Go. All else uses safe.Go.
+// host's process. A function that is started by go, or given to an errgroup's
+// Go, must defer something of its package that recovers, or do nothing but call
+// such a guard or safe.Do. All else uses safe.Go.
 func TestGoroutinesRecover(t *testing.T) {
 	files := load(t)
 	recovering := map[string]map[string]bool{}
@@ -219,9 +220,15 @@ func TestGoroutinesRecover(t *testing.T) {
 		if recovering[f.dir] == nil {
 			recovering[f.dir] = map[string]bool{}
 		}
-		for _, decl := range f.ast.Decls {
-			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Body != nil && callsRecover(fn.Body) {
-				recovering[f.dir][fn.Name.Name] = true
+	}
+	// Twice: a function is also safe that defers one which recovers.
+	for range 2 {
+		for _, f := range files {
+			for _, decl := range f.ast.Decls {
+				fn, ok := decl.(*ast.FuncDecl)
+				if ok && fn.Body != nil && !f.test && (callsRecover(fn.Body) || defersAny(fn.Body, recovering[f.dir])) {
+					recovering[f.dir][fn.Name.Name] = true
+				}
 			}
 		}
 	}
@@ -256,37 +263,81 @@ func goroutineProblems(f source, recovering map[string]bool) (problems []string)
 	return problems
 }
 
-// guarded: a function literal that begins with a deferred recover.
+// guarded says whether a panic in fn is caught. recovering holds the functions
+// and methods of the package in which recover is called or deferred.
 func guarded(fn ast.Expr, recovering map[string]bool) bool {
 	lit, ok := fn.(*ast.FuncLit)
-	if !ok || len(lit.Body.List) == 0 {
-		return false
-	}
-	first, ok := lit.Body.List[0].(*ast.DeferStmt)
 	if !ok {
-		return false
+		return recovering[calleeName(fn)]
 	}
-	switch callee := first.Call.Fun.(type) {
-	case *ast.FuncLit:
-		return callsRecover(callee.Body)
-	case *ast.Ident:
-		return recovering[callee.Name]
-	case *ast.SelectorExpr: // a method of this package
-		return recovering[callee.Sel.Name]
+	only := true // nothing but calls of guards
+	for _, statement := range lit.Body.List {
+		switch s := statement.(type) {
+		case *ast.DeferStmt:
+			if inner, ok := s.Call.Fun.(*ast.FuncLit); ok && callsRecover(inner.Body) || recovering[calleeName(s.Call.Fun)] {
+				return true
+			}
+		case *ast.ExprStmt:
+			call, ok := s.X.(*ast.CallExpr)
+			only = only && ok && (recovering[calleeName(call.Fun)] || isSafeDo(call.Fun))
+		case *ast.ReturnStmt:
+		default:
+			only = false
+		}
 	}
-	return false
+	return only && len(lit.Body.List) > 0 && !returnsOnly(lit.Body)
 }
 
+func isSafeDo(fn ast.Expr) bool {
+	sel, ok := fn.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != "Do" {
+		return false
+	}
+	pkg, ok := sel.X.(*ast.Ident)
+	return ok && pkg.Name == "safe"
+}
+
+func returnsOnly(body *ast.BlockStmt) bool {
+	_, ok := body.List[0].(*ast.ReturnStmt)
+	return ok
+}
+
+// calleeName is the name of a function or method of this package.
+func calleeName(fn ast.Expr) string {
+	switch fn := fn.(type) {
+	case *ast.Ident:
+		return fn.Name
+	case *ast.SelectorExpr:
+		return fn.Sel.Name
+	}
+	return ""
+}
+
+// callsRecover: recover is called somewhere in body, or safe.Do runs what is in it.
 func callsRecover(body *ast.BlockStmt) (found bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok {
-			if name, ok := call.Fun.(*ast.Ident); ok && name.Name == "recover" {
-				found = true
-			}
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return !found
+		}
+		switch fn := call.Fun.(type) {
+		case *ast.Ident:
+			found = found || fn.Name == "recover"
+		case *ast.SelectorExpr:
+			pkg, ok := fn.X.(*ast.Ident)
+			found = found || ok && pkg.Name == "safe" && fn.Sel.Name == "Do"
 		}
 		return !found
 	})
 	return found
+}
+
+// defersAny: one of the function's own statements defers a function in names.
+func defersAny(body *ast.BlockStmt, names map[string]bool) bool {
+	return slices.ContainsFunc(body.List, func(s ast.Stmt) bool {
+		d, ok := s.(*ast.DeferStmt)
+		return ok && names[calleeName(d.Call.Fun)]
+	})
 }
 
 // TestRulesBite shows that each rule finds what it is for.
@@ -317,6 +368,9 @@ func TestRulesBite(t *testing.T) {
 		{"core/x.go", `func f() { go func() { f() }() }`, 1},
 		{"core/x.go", `func f() { go func() { defer func() { recover() }(); f() }() }`, 0},
 		{"core/x.go", `func r() { recover() }; func f() { go func() { defer r(); f() }() }`, 0},
+		{"core/x.go", `func f() { go r() }`, 0},
+		{"core/x.go", `func f() { go func() { x := 1; _ = x; r() }() }`, 1},
+		{"core/x.go", `func f() { g.Go(func() error { r(); return nil }) }`, 0},
 		{"core/x.go", `func f() { g.Go(func() error { return nil }) }`, 1},
 		{"core/x.go", `func f() { g.Go(func() error { defer func() { _ = recover() }(); return nil }) }`, 0},
 		{"core/x.go", `func f() { safe.Go(nil, f) }`, 0},

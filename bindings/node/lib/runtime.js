@@ -1,0 +1,280 @@
+/**
+ * The runtime as a program sees it: the library's verbs as promises, its notices
+ * as events.
+ */
+
+import { EventEmitter } from 'node:events'
+import { isMainThread } from 'node:worker_threads'
+import { Verb } from './abi.js'
+import { Channel } from './channel.js'
+import { replyError } from './errors.js'
+import { EventStream } from './events.js'
+import { loadLibrary } from './library.js'
+import { RequestDesk, answeredKinds } from './requests.js'
+import { CallResult, Result, decodePlainReply, decodeReply } from './result.js'
+
+const DEFAULT_STREAM_LIMIT = 1024
+/** The emitter's own events, and the one that throws when nobody listens: never a server's to emit. */
+const RESERVED = new Set(['newListener', 'removeListener', 'error'])
+
+/** @type {FinalizationRegistry<Channel>} */
+const dropped = new FinalizationRegistry((channel) => channel.abandon())
+
+/** @type {Set<Channel>} */
+const openInThisWorker = new Set()
+if (!isMainThread) {
+  // The process and its library outlive a worker: without this its servers would
+  // run on with nobody to talk to.
+  process.once('exit', () => {
+    for (const channel of openInThisWorker) channel.abandon()
+  })
+}
+
+/** @param {Buffer} data */
+const toCallResult = (data) => new CallResult(Buffer.from(data))
+/** @param {Buffer} data */
+const toResult = (data) => new Result(Buffer.from(data))
+
+export class Runtime extends EventEmitter {
+  #channel
+  #desk
+  #sink
+  /** @type {Set<EventStream>} */
+  #streams = new Set()
+  #isListenedTo = false
+  #isReferenced = false
+  #isOver = false
+
+  /**
+   * @param {import('../index.js').RuntimeOptions} [options]
+   * @returns {Promise<Runtime>}
+   */
+  static async open({ onRequest = {}, ...options } = {}) {
+    const answers = answeredKinds(onRequest)
+    const native = await loadLibrary()
+    // The library sees the environment of the process's start, never later changes.
+    const text = JSON.stringify({ ...options, env: options.env ?? process.env, answers })
+    const { status, handle, data } = native.open(text)
+    if (status < 0) throw replyError(status, data)
+    try {
+      return new Runtime(native, handle, onRequest)
+    } catch (error) {
+      native.free(handle)
+      throw error
+    }
+  }
+
+  /**
+   * Use Runtime.open.
+   * @param {import('./native.js').Native} native
+   * @param {number} handle
+   * @param {import('../index.js').RequestHandlers} onRequest
+   */
+  constructor(native, handle, onRequest) {
+    super()
+    this.#sink = {
+      /** @param {Buffer} data */
+      notice: (data) => this.#notice(data),
+      /** @param {number} count */
+      dropped: (count) => this.#publish({ type: 'dropped', count }),
+      /** @param {number} tag @param {Buffer} data */
+      request: (tag, data) => {
+        void this.#desk.answer(tag, parse(data) ?? {})
+        this.#updateReference()
+      },
+      /** @param {number} tag @param {number} status */
+      requestOver: (tag, status) => {
+        this.#desk.over(tag, status)
+        this.#updateReference()
+      },
+      closed: () => this.#closed(),
+    }
+    const channel = new Channel(native, handle, this.#sink)
+    this.#channel = channel
+    this.#desk = new RequestDesk(
+      onRequest,
+      (tag, answer) => (answer === undefined ? channel.decline(tag) : channel.reply(tag, answer)),
+      (error, { type, server }) => this.#publish({ type: 'request_failed', request: type, server, error }),
+    )
+    dropped.register(this, channel, this)
+    if (!isMainThread) openInThisWorker.add(channel)
+    this.on('removeListener', () => this.#listen(this.#hasListeners()))
+    this.on('newListener', () => this.#listen(true))
+  }
+
+  /** @param {import('../index.js').Abortable} [options] */
+  discover({ signal, ...request } = {}) {
+    return this.#channel.submit(Verb.DISCOVER, request, decodeReply, { signal })
+  }
+
+  /** @param {import('../index.js').ConnectOptions} [options] */
+  connect({ signal, ...request } = {}) {
+    return this.#channel.submit(Verb.CONNECT, request, decodeReply, { signal })
+  }
+
+  /** @param {import('../index.js').ReloadOptions} [options] */
+  reload({ signal, ...request } = {}) {
+    return this.#channel.submit(Verb.RELOAD, request, decodeReply, { signal })
+  }
+
+  /** @param {string} [server] @param {import('../index.js').Abortable} [options] */
+  disconnect(server, { signal } = {}) {
+    return this.#channel.submit(Verb.DISCONNECT, { server }, decodeReply, { signal })
+  }
+
+  /** @param {import('../index.js').ListOptions} [options] */
+  list({ signal, ...request } = {}) {
+    const decode = (request.format ?? 'mcp') === 'mcp' ? decodeReply : decodePlainReply
+    return this.#channel.submit(Verb.LIST, request, decode, { signal })
+  }
+
+  async tools(options = {}) {
+    return (await this.list({ ...options, kind: 'tools' })).tools
+  }
+
+  async servers(options = {}) {
+    return (await this.list({ ...options, kind: 'servers' })).servers
+  }
+
+  /**
+   * @param {string} name
+   * @param {object} [args]
+   * @param {import('../index.js').CallOptions & {server?: string}} [options]
+   */
+  call(name, args, { server, meta, signal, onProgress, ...rest } = {}) {
+    const request = { ...rest, server, tool: name, arguments: args, progress: onProgress && true, _meta: meta }
+    return this.#channel.submit(Verb.CALL, request, toCallResult, { signal, onProgress })
+  }
+
+  /**
+   * @param {string | null} server
+   * @param {string} method
+   * @param {object} [params]
+   * @param {import('../index.js').CallOptions} [options]
+   */
+  request(server, method, params, { meta, signal, onProgress, ...rest } = {}) {
+    const request = { ...rest, server: server ?? undefined, method, params, progress: onProgress && true, _meta: meta }
+    return this.#channel.submit(Verb.CALL, request, toResult, { signal, onProgress })
+  }
+
+  /** @param {{graceMs?: number}} [options] */
+  close({ graceMs } = {}) {
+    return this.#channel.close({ graceMs })
+  }
+
+  get closed() {
+    return this.#channel.isClosed
+  }
+
+  /** @param {import('../index.js').Abortable & {limit?: number}} [options] */
+  events({ signal, limit = DEFAULT_STREAM_LIMIT } = {}) {
+    const stream = new EventStream({
+      signal,
+      limit,
+      onWaiting: () => this.#updateReference(),
+      onEnd: () => {
+        this.#streams.delete(stream)
+        this.#listen(this.#hasListeners())
+        this.#updateReference()
+      },
+    })
+    if (this.#isOver) stream.end()
+    else if (!signal?.aborted) {
+      this.#streams.add(stream)
+      this.#listen(true)
+    }
+    return stream
+  }
+
+  ref() {
+    this.#isReferenced = true
+    this.#updateReference()
+    return this
+  }
+
+  unref() {
+    this.#isReferenced = false
+    this.#updateReference()
+    return this
+  }
+
+  #updateReference() {
+    const isAwaited = [...this.#streams].some((stream) => stream.waiting > 0)
+    this.#channel.reference(this.#isReferenced || isAwaited || this.#desk.openRequests > 0)
+  }
+
+  /** @param {boolean} yes */
+  #listen(yes) {
+    this.#isListenedTo = yes
+    this.#channel.listen(yes)
+  }
+
+  #hasListeners() {
+    return this.#streams.size > 0 || this.eventNames().some((name) => !RESERVED.has(String(name)))
+  }
+
+  /** @param {Buffer} data */
+  #notice(data) {
+    // Decoding what nobody looks at is the only cost of an event, so do not.
+    if (!this.#isListenedTo && !this.#channel.wantsProgress) return
+    const event = parse(data) ?? { type: 'dropped', count: 1 }
+    if (event.type === 'progress') {
+      const onProgress = this.#channel.progressOf(event.tag)
+      if (onProgress) guarded(() => onProgress(event))
+    }
+    this.#publish(event)
+  }
+
+  /** @param {any} event */
+  #publish(event) {
+    for (const stream of this.#streams) stream.push(event)
+    if (!RESERVED.has(event.type)) guarded(() => this.emit(event.type, event))
+    guarded(() => this.emit('event', event))
+  }
+
+  #closed() {
+    this.#isOver = true
+    dropped.unregister(this)
+    openInThisWorker.delete(this.#channel)
+    this.#desk.allOver()
+    for (const stream of [...this.#streams]) stream.end()
+    guarded(() => this.emit('closed'))
+  }
+}
+
+if (Symbol.asyncDispose) {
+  Object.defineProperty(Runtime.prototype, Symbol.asyncDispose, {
+    /** @this {Runtime} */
+    value() {
+      return this.close()
+    },
+  })
+}
+
+/**
+ * A server's own JSON is inside, and it may be broken.
+ * @param {Buffer} data
+ * @returns {any} undefined: not valid JSON
+ */
+function parse(data) {
+  try {
+    return JSON.parse(data.toString())
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * A listener that throws is the program's fault: it must surface there, as an
+ * uncaught exception, and not stop the frames behind it.
+ * @param {() => void} run
+ */
+function guarded(run) {
+  try {
+    run()
+  } catch (error) {
+    process.nextTick(() => {
+      throw error
+    })
+  }
+}

@@ -1,0 +1,178 @@
+/** What a person reads when the library cannot be used. */
+
+import assert from 'node:assert/strict'
+import { execFile, execFileSync } from 'node:child_process'
+import { cpSync, mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { LibraryError } from '../index.js'
+import { readElf } from '../lib/elf.js'
+import { findLibrary, refuseMusl } from '../lib/library.js'
+import { stubLibrary } from './stub.js'
+
+const PACKAGE = fileURLToPath(new URL('..', import.meta.url))
+const folder = mkdtempSync(join(tmpdir(), 'mcprt-node-'))
+after(() => rmSync(folder, { recursive: true }))
+
+/**
+ * Opens a runtime in a program of its own.
+ * @param {object} options
+ * @param {string} [options.library] MCPRT_LIBRARY
+ * @param {string} [options.index] which copy of the package
+ * @param {string} [options.code]
+ * @returns {Promise<string>} what it printed: the error, or "opened"
+ */
+function open({ library, index = join(PACKAGE, 'index.js'), code = '' }) {
+  const source = `import { Runtime, LibraryError } from ${JSON.stringify(index)}
+    ${code}
+    await Runtime.open().then(
+      (runtime) => (console.log('opened'), runtime.close()),
+      (error) => console.log(error.name, error instanceof LibraryError, error.message),
+    )`
+  const { MCPRT_LIBRARY, ...env } = process.env
+  return new Promise((resolve, reject) => {
+    const options = { timeout: 20_000, killSignal: /** @type {const} */ ('SIGKILL'), env: library ? { ...env, MCPRT_LIBRARY: library } : env }
+    execFile(process.execPath, ['--input-type=module', '--eval', source], options, (error, stdout, stderr) => {
+      if (error) reject(error)
+      else resolve(stdout + stderr)
+    })
+  })
+}
+
+/** @param {string} name @param {string} source of C */
+function build(name, source) {
+  const path = join(folder, name)
+  execFileSync('gcc', ['-shared', '-fPIC', '-x', 'c', '-', '-o', path], { input: source })
+  return path
+}
+
+/** A copy of the package without its dependencies, alone in a folder. */
+function copyOfPackage() {
+  const copy = mkdtempSync(join(folder, 'package-'))
+  cpSync(join(PACKAGE, 'lib'), join(copy, 'lib'), { recursive: true })
+  for (const file of ['index.js', 'package.json']) cpSync(join(PACKAGE, file), join(copy, file))
+  return copy
+}
+
+test('a path that MCPRT_LIBRARY names must exist', async () => {
+  const output = await open({ library: join(folder, 'nothing.so') })
+  assert.match(output, /^LibraryError true MCPRT_LIBRARY names .*nothing\.so, which does not exist; correct or unset it\n$/)
+})
+
+test('without a library the places are named', async () => {
+  const output = await open({ index: join(copyOfPackage(), 'index.js') })
+  assert.match(output, /^LibraryError true the mcprt library for \w+-\w+ was not found at .*libmcprt\.so\.0; run "make build" .*MCPRT_LIBRARY/)
+})
+
+test('the library beside the package is found, and koffi may be missing', async () => {
+  const copy = copyOfPackage()
+  cpSync(stubLibrary(), join(copy, 'libmcprt.so.0'))
+  const index = join(copy, 'index.js')
+  const output = await open({ index })
+  assert.match(output, /^LibraryError true koffi, .* cannot be loaded \(Cannot find package 'koffi'.*\); run "npm install" again/)
+  mkdirSync(join(copy, 'node_modules'))
+  for (const dependency of ['koffi', '@koromix']) {
+    cpSync(join(PACKAGE, 'node_modules', dependency), join(copy, 'node_modules', dependency), { recursive: true })
+  }
+  assert.equal(await open({ index }), 'opened\n')
+})
+
+test('a development checkout is used when nothing else is there', () => {
+  const checkout = mkdtempSync(join(folder, 'checkout-'))
+  for (const part of ['build', 'include', 'bindings/node']) mkdirSync(join(checkout, part), { recursive: true })
+  assert.throws(() => findLibrary(undefined, join(checkout, 'bindings/node')), LibraryError)
+  writeFileSync(join(checkout, 'build/libmcprt.so.0'), '')
+  assert.throws(() => findLibrary(undefined, join(checkout, 'bindings/node')), LibraryError)
+  writeFileSync(join(checkout, 'include/mcprt.h'), '')
+  assert.equal(findLibrary(undefined, join(checkout, 'bindings/node')), join(checkout, 'build/libmcprt.so.0'))
+  writeFileSync(join(checkout, 'bindings/node/libmcprt.so.0'), '')
+  assert.equal(findLibrary(undefined, join(checkout, 'bindings/node')), join(checkout, 'bindings/node/libmcprt.so.0'))
+})
+
+test('files that are no library, or another one', async () => {
+  const text = join(folder, 'text.so')
+  writeFileSync(text, 'not a library')
+  assert.match(await open({ library: text }), /^LibraryError true .*text\.so is not a 64-bit Linux library/)
+  const other = build('other.so', 'int other(void) { return 0; }')
+  assert.match(await open({ library: other }), /^LibraryError true .*other\.so cannot be loaded as the mcprt library \(.*mcprt_version.*\); build it again/)
+})
+
+const FUNCTIONS = `
+  #include <stdint.h>
+  const char *mcprt_version(void) { return "7.1.0"; }
+  int mcprt_open() { return -3; } void mcprt_free() {} int mcprt_submit() { return -3; } int mcprt_cancel() { return -3; }
+  int mcprt_drain() { return -3; } int mcprt_notify_fd() { return -3; } void mcprt_buf_free() {}
+`
+
+test('a library of another version', async () => {
+  const library = build('version.so', `${FUNCTIONS} int mcprt_check(int32_t a, int32_t m) { return a == 0 && m == 1 ? -4 : 0; }`)
+  assert.match(await open({ library }), /^LibraryError true .*has version 7\.1\.0, but this package needs ABI 0 with at least version 0\.1; install both/)
+})
+
+test('a forked process', async () => {
+  const library = build('fork.so', `${FUNCTIONS} int mcprt_check(int32_t a, int32_t m) { return -3; }`)
+  assert.match(await open({ library }), /^ForkError true this process was forked without exec, .*spawn/)
+  const late = build('late.so', `${FUNCTIONS} int mcprt_check(int32_t a, int32_t m) { return 0; }`)
+  assert.match(await open({ library: late }), /^ForkError true this process was forked/)
+})
+
+/** The first bytes of an ELF file. @param {{machine?: number, interpreter?: string}} options */
+function elf({ machine = 0x3e, interpreter = '/lib64/ld-linux-x86-64.so.2' }) {
+  const file = Buffer.alloc(64 + 56 + 64)
+  file.write('\x7fELF\x02\x01', 'latin1')
+  file.writeUInt16LE(machine, 18)
+  file.writeBigUInt64LE(64n, 32)
+  file.writeUInt16LE(56, 54)
+  file.writeUInt16LE(1, 56)
+  file.writeUInt32LE(3, 64)
+  file.writeBigUInt64LE(120n, 64 + 8)
+  file.writeBigUInt64LE(BigInt(interpreter.length + 1), 64 + 32)
+  file.write(interpreter, 120)
+  return file
+}
+
+test('a library for another processor', async () => {
+  const library = join(folder, 'machine.so')
+  const [machine, name] = process.arch === 'arm64' ? [0x3e, 'x64'] : [0xb7, 'arm64']
+  writeFileSync(library, elf({ machine }))
+  const output = await open({ library })
+  assert.match(output, new RegExp(`^LibraryError true .*machine\\.so was built for ${name}, but this Node runs on ${process.arch}; install`))
+})
+
+test('a Node for musl', () => {
+  const node = join(folder, 'node')
+  writeFileSync(node, elf({ interpreter: '/lib/ld-musl-x86_64.so.1' }))
+  assert.throws(() => refuseMusl(node), { name: 'LibraryError', message: /built for musl .*glibc/ })
+  writeFileSync(node, elf({}))
+  refuseMusl(node)
+  refuseMusl(process.execPath)
+})
+
+test('damaged ELF files are read without harm', () => {
+  const path = join(folder, 'damaged')
+  const whole = elf({})
+  for (const length of [0, 5, 63, 64, 100, 130]) {
+    writeFileSync(path, whole.subarray(0, length))
+    assert.equal(readElf(path) === undefined, length < 64)
+  }
+  writeFileSync(path, Buffer.concat([whole.subarray(0, 32), Buffer.alloc(32, 0xff)]))
+  assert.equal(readElf(path)?.interpreter, undefined)
+  assert.equal(readElf(process.execPath)?.arch, process.arch)
+})
+
+test('a failure is not remembered', async () => {
+  const code = `
+    process.env.MCPRT_LIBRARY = '/nowhere.so'
+    await Runtime.open().catch(({ message }) => console.log(message.slice(0, 13)))
+    process.env.MCPRT_LIBRARY = ${JSON.stringify(stubLibrary())}`
+  assert.equal(await open({ code }), 'MCPRT_LIBRARY\nopened\n')
+})
+
+test('the import alone loads nothing', async () => {
+  const code = `
+    const libraries = process.report.getReport().sharedObjects.filter((path) => /mcprt|koffi/.test(path))
+    console.log(libraries.length)`
+  assert.equal(await open({ library: stubLibrary(), code }), '0\nopened\n')
+})

@@ -1,0 +1,263 @@
+"""The blocking runtime."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Tuple, TypeVar, Union, overload
+
+from . import _library, _operations
+from ._errors import FORKED, ForkError, MCPError, Status, error_from
+from ._events import EventStream, Handler, OnEvent
+from ._operations import OnProgress, Operation
+from ._options import Options, encode_options, milliseconds
+from ._pump import Pump
+from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Tool
+
+if TYPE_CHECKING:
+    from typing_extensions import Literal, Self, Unpack
+
+T = TypeVar("T")
+
+# How long a signal may wait: Python runs its handlers between two slices.
+_SLICE_MS = 100
+
+
+class Runtime:
+    """The MCP servers of one project, for programs without an event loop.
+
+    ::
+
+        with mcprt.Runtime(cwd=".", project_trust="always") as rt:
+            rt.connect()
+            print(rt.call("mcp_demo_echo", {"text": "hi"}).text)
+
+    Making one reads no file and starts no process. ``options`` has options under the C API's own names, for what this
+    package does not know yet; it wins over the keywords, see :class:`Options`. ``on_event`` is called with every
+    :class:`Event`, one at a time, in a thread of the runtime. ``on_request`` has a handler for each kind of request
+    that this host answers (``"elicitation"``, ``"sampling"``, ``"roots"``, ``"authorization"``, ``"input"``), called
+    in a thread of its own; see :class:`Request`.
+
+    Any thread may use a runtime, also several at once. Ctrl-C ends a call that the main thread is in, and cancels it
+    at the server. Timeouts are in seconds. Every verb raises :class:`MCPError` or a subclass of it for what the
+    library reports, ``ValueError`` or ``TypeError`` for arguments that JSON or the API has no form for.
+    """
+
+    def __init__(
+        self,
+        *,
+        options: Optional[Mapping[str, Any]] = None,
+        on_event: Optional[OnEvent] = None,
+        on_request: Optional[Mapping[str, Handler]] = None,
+        **keywords: Unpack[Options],
+    ) -> None:
+        handlers = on_request or {}
+        encoded = encode_options(keywords, options, sorted(handlers))
+        self._library = _library.load()
+        self._generation = _library.generation
+        status, self._handle, reply = self._library.open(encoded)
+        if status != Status.OK:
+            raise error_from(status, reply)
+        self._finalizer = weakref.finalize(self, self._library.free, self._handle)
+        self._tags = itertools.count(1)
+        self._pump = Pump(self._library, self._handle, on_event, handlers)
+        if on_event is not None or handlers:
+            self._pump.start()
+
+    def close(self, grace: Optional[float] = None) -> None:
+        """Ends all servers and everything in flight (with :class:`ClosedError`).
+
+        Takes at most ``grace`` seconds (default: the option's) and one more. Closing again is allowed.
+        """
+        self._check_fork()
+        status = Status.ECLOSED
+        if _in_main_thread():
+            status, _ = self._held(_operations.close(grace))
+        if status != Status.OK:
+            # Another thread may be closing: this waits for it.
+            self._library.close(self._handle, -1 if grace is None else milliseconds(grace))
+        self._pump.join()
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- the verbs
+
+    def discover(self) -> Discovery:
+        """Reads the config files. Starts nothing."""
+        return self._run(_operations.discover())
+
+    def connect(
+        self,
+        only: Optional[Iterable[str]] = None,
+        *,
+        servers: Optional[Mapping[str, Mapping[str, Any]]] = None,
+        startup_timeout: Optional[float] = None,
+        uncached: Optional[Literal["wait", "background"]] = None,
+        gate: Optional[Literal["timer", "eager"]] = None,
+        trust: Optional[Mapping[str, str]] = None,
+        authorize: Optional[Iterable[str]] = None,
+        restart: bool = False,
+        tools: bool = True,
+    ) -> ConnectReport:
+        """Connects all servers, or those of ``only``, in parallel; discovers first if nothing was.
+
+        Returns after the start-up gate at the latest, except for servers whose tools are not cached (``uncached``).
+        ``servers`` adds inline ones. ``trust`` approves entries by the hash that :meth:`discover` showed.
+        ``authorize`` names servers that may ask the user to sign in. A server that fails is no exception: see
+        :attr:`ConnectReport.errors`.
+        """
+        return self._run(
+            _operations.connect(
+                only, servers, startup_timeout, uncached, gate, trust, authorize, restart, tools
+            )
+        )
+
+    @overload
+    def list(
+        self,
+        *,
+        server: Optional[str] = ...,
+        names: Optional[Iterable[str]] = ...,
+        search: Optional[str] = ...,
+        if_revision: None = ...,
+    ) -> Listing[Tool]: ...
+
+    @overload
+    def list(
+        self,
+        *,
+        server: Optional[str] = ...,
+        names: Optional[Iterable[str]] = ...,
+        search: Optional[str] = ...,
+        if_revision: int,
+    ) -> Optional[Listing[Tool]]: ...
+
+    def list(
+        self,
+        *,
+        server: Optional[str] = None,
+        names: Optional[Iterable[str]] = None,
+        search: Optional[str] = None,
+        if_revision: Optional[int] = None,
+    ) -> Optional[Listing[Tool]]:
+        """The tools known now, sorted by name; asks no server. None where nothing changed since ``if_revision``."""
+        return self._run(_operations.tools(server, names, search, if_revision))
+
+    def tools_for(
+        self,
+        model: Literal["openai", "anthropic", "gemini"],
+        *,
+        server: Optional[str] = None,
+        names: Optional[Iterable[str]] = None,
+        search: Optional[str] = None,
+    ) -> Listing[Json]:
+        """The tools in the form that a model's API takes."""
+        return self._run(_operations.tools_for(model, server, names, search))
+
+    def servers(self) -> Listing[ServerView]:
+        """The state of every server; asks no server."""
+        return self._run(_operations.servers())
+
+    def resources(self, server: Optional[str] = None, *, timeout: Optional[float] = None) -> Listing[Json]:
+        """The resources of one server, or of all."""
+        return self._run(_operations.items("resources", server, timeout))
+
+    def resource_templates(self, server: Optional[str] = None, *, timeout: Optional[float] = None) -> Listing[Json]:
+        """The resource templates of one server, or of all."""
+        return self._run(_operations.items("resourceTemplates", server, timeout))
+
+    def prompts(self, server: Optional[str] = None, *, timeout: Optional[float] = None) -> Listing[Json]:
+        """The prompts of one server, or of all."""
+        return self._run(_operations.items("prompts", server, timeout))
+
+    def call(
+        self,
+        name: str,
+        arguments: Optional[Mapping[str, Any]] = None,
+        *,
+        server: Optional[str] = None,
+        timeout: Optional[float] = None,
+        progress: Union[bool, OnProgress] = False,
+        meta: Optional[Mapping[str, Any]] = None,
+        retry: Optional[Literal["safe", "always", "never"]] = None,
+    ) -> CallResult:
+        """Calls a tool by its name in :meth:`list`, or with ``server`` by that server's own name for it.
+
+        A deferred tool's server is waited for. ``timeout`` is in seconds, ``math.inf`` for none; the server learns of
+        a call that is given up. ``progress`` is called with each :class:`Progress` before this returns (what it raises
+        ends the call), or True for events alone. ``retry`` says whether a call may be sent again after a lost
+        connection; the default, "safe", does so only for tools that declare themselves read-only or idempotent.
+        """
+        return self._run(_operations.call(name, arguments, server, timeout, progress, meta, retry))
+
+    def request(
+        self,
+        server: Optional[str],
+        method: str,
+        params: Optional[Mapping[str, Any]] = None,
+        *,
+        timeout: Optional[float] = None,
+        progress: Union[bool, OnProgress] = False,
+        meta: Optional[Mapping[str, Any]] = None,
+    ) -> CallResult:
+        """Any other request of MCP, such as "resources/read" or "prompts/get"; ``server`` None for "mcprt/..."."""
+        return self._run(_operations.request(server, method, params, timeout, progress, meta))
+
+    def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
+        """Reads the config files again. "diff" keeps every server whose config did not change, "full" keeps none."""
+        return self._run(_operations.reload(mode, tools))
+
+    def disconnect(self, server: Optional[str] = None) -> List[str]:
+        """Ends one server, or all; the names of those it ended. :meth:`connect` revives them."""
+        return self._run(_operations.disconnect(server))
+
+    def events(self, timeout: Optional[float] = None) -> EventStream:
+        """Iterates over events, until the runtime is closed or none came for ``timeout`` seconds.
+
+        Without ``on_event`` and handlers, the first stream also has what happened before (at most 4096 events).
+        """
+        self._check_fork()
+        return self._pump.open_stream(timeout)
+
+    # ---- how a verb runs
+
+    def _check_fork(self) -> None:
+        if self._generation != _library.generation:
+            raise ForkError(FORKED)
+
+    def _run(self, operation: Operation[T]) -> T:
+        self._check_fork()
+        if operation.on_progress is not None:
+            status, reply = self._pump.run(next(self._tags), operation)
+        elif operation.has_progress or _in_main_thread():
+            status, reply = self._held(operation)
+        else:
+            status, reply = self._library.verb(self._handle, operation.verb, operation.encode())
+        return operation.finish(status, reply)
+
+    def _held(self, operation: Operation[Any]) -> Tuple[int, bytes]:
+        """Waits in slices, so that Python can run its signal handlers, and leaves nothing behind if one raises."""
+        tag = next(self._tags)
+        try:
+            status = self._library.submit(
+                self._handle, operation.verb, _library.F_HOLD, tag, operation.encode()
+            )
+            reply = b""
+            if status == Status.OK:
+                status = Status.EAGAIN
+            while status == Status.EAGAIN:
+                status, reply = self._library.take_held(self._handle, tag, _SLICE_MS)
+            return status, reply
+        except BaseException:
+            self._library.cancel(self._handle, tag, _library.F_FORGET)
+            raise
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
