@@ -3,9 +3,11 @@
 package transport
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,7 +129,7 @@ func TestGuardHearsOfTheDeath(t *testing.T) {
 		}
 		g.add(early.Info().PID)
 		defer g.pipe.Close()
-		time.Sleep(50 * time.Millisecond) // it waits for a line now
+		awaitTraps(t, g.pid)
 		g.add(late.Info().PID)
 		for range 3 {
 			syscall.Kill(g.pid, syscall.SIGWINCH)
@@ -140,6 +142,26 @@ func TestGuardHearsOfTheDeath(t *testing.T) {
 		gone(t, early.Info().PID, time.Second)
 		gone(t, late.Info().PID, time.Second)
 	})
+}
+
+// awaitTraps returns when a guard has set its traps. Before that it learns of the
+// host's death in another way.
+func awaitTraps(t *testing.T, pid int) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		time.Sleep(300 * time.Millisecond)
+		return
+	}
+	const usr2 = 1 << (12 - 1) // the last that is set
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, caught, _ := strings.Cut(string(status), "SigCgt:\t")
+		caught, _, _ = strings.Cut(caught, "\n")
+		if mask, err := strconv.ParseUint(caught, 16, 64); err == nil && mask&usr2 != 0 {
+			return
+		}
+	}
+	t.Fatal("the guard set no traps")
 }
 
 func TestGuardIsReplaced(t *testing.T) {
