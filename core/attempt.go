@@ -68,14 +68,20 @@ func (at *attempt) fail(err error) {
 	f := fault.From(err).Clone()
 	f.Server = at.entry.Name
 	kind := evFailed
-	if f.Code == fault.NeedsInput {
+	switch f.Code {
+	case fault.NeedsInput:
 		kind = evInput
+	case fault.NeedsTrust:
+		kind = evUntrusted
 	}
 	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f})
 }
 
 func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	m, name := at.m, at.entry.Name
+	if !m.trusted(at.entry) {
+		return nil, needsTrust(at.entry)
+	}
 	resolved, err := m.resolve(at.entry)
 	if err != nil {
 		return nil, err
@@ -188,15 +194,15 @@ func (h *handler) Notification(_ *session.Session, method string, params []byte)
 	case "notifications/tools/list_changed":
 		m.fire(h.at.s, event{kind: evListChanged, gen: h.at.gen})
 	case "notifications/resources/list_changed":
-		m.note(rawNotice{kind: "resources_changed", server: name})
+		m.tell(rawNotice{kind: "resources_changed", server: name})
 	case "notifications/prompts/list_changed":
-		m.note(rawNotice{kind: "prompts_changed", server: name})
+		m.tell(rawNotice{kind: "prompts_changed", server: name})
 	case "notifications/resources/updated":
-		m.note(pick("resource_updated", name, params, "uri"))
+		m.tell(pick("resource_updated", name, params, "uri"))
 	case "notifications/message":
-		m.note(pick("log", name, params, "level", "logger", "data"))
+		m.tell(pick("log", name, params, "level", "logger", "data"))
 	default:
-		m.note(rawNotice{kind: "notification", server: name, fields: []rawField{{"method", encode(method)}, {"params", cloneOrNull(params)}}})
+		m.tell(rawNotice{kind: "notification", server: name, fields: []rawField{{"method", encode(method)}, {"params", cloneOrNull(params)}}})
 	}
 }
 

@@ -102,6 +102,9 @@ func (m *Manager) finish(fx *effects) {
 
 // apply makes one step under the lock and notes what has to follow.
 func (m *Manager) apply(s *server, ev event, fx *effects) action {
+	if m.closing != nil { // who was about to change something when the manager closed can only end it
+		ev = event{kind: evRemove}
+	}
 	if ev.entry != nil {
 		s.use(ev.entry)
 	}
@@ -139,7 +142,8 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	}
 	if a.relist {
 		sess, gen, entry := s.session, s.gen, s.entry
-		fx.run = append(fx.run, func() { m.goSafe(func() { m.relist(s, sess, gen, entry) }) })
+		m.work.Add(1)
+		fx.run = append(fx.run, func() { m.working(func() { m.relist(s, sess, gen, entry) }) })
 	}
 	if a.timer > 0 {
 		kind, gen := evRetry, s.gen
@@ -210,7 +214,13 @@ func (m *Manager) launch(s *server, fx *effects) {
 	at.after = slices.DeleteFunc(s.ending, over)
 	s.ending = append(at.after[:len(at.after):len(at.after)], done)
 	s.cancel, s.began = cancel, time.Now()
-	fx.run = append(fx.run, func() { m.goSafe(func() { at.run(ctx) }) })
+	m.work.Add(1)
+	fx.run = append(fx.run, func() {
+		m.working(func() {
+			defer cancel(nil) // else each attempt stays among the children of the manager's context
+			at.run(ctx)
+		})
+	})
 }
 
 func over(ch <-chan struct{}) bool {
