@@ -235,14 +235,15 @@ func over(ch <-chan struct{}) bool {
 // publish makes the next snapshot and its notices, under the lock: an older one
 // must never overwrite a newer one, nor its notices overtake.
 func (m *Manager) publish(fx *effects) {
-	if len(fx.changed) == 0 {
+	old := m.snap.Load()
+	drop := m.dropAliases && old.aliases()
+	m.dropAliases = false
+	if len(fx.changed) == 0 && !drop {
 		return
 	}
-	old := m.snap.Load()
 	next := old.build(old.rev+1, m.servers, fx.changed, m.mint)
-	if m.dropAliases {
-		next.forgetAliases()
-		m.dropAliases = false
+	if drop {
+		next.forgetAliases(old)
 	}
 	m.snap.Store(next)
 	for _, c := range next.changes(old) {
