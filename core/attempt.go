@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcprt/mcprt/core/config"
@@ -106,6 +107,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	timeout := m.serverTimeout(&at.entry.Server)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	h := &handler{at: at, clean: clean}
 	cfg := session.Config{
 		Server:       name,
 		Dial:         startClock(dial, timeout, cancel, name),
@@ -115,7 +117,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		ProbeTimeout: probeTimeout,
 		Timeout:      timeout,
 		Limits:       session.Limits{Pages: m.opts.Limits.Pages, Tools: m.opts.Limits.Tools},
-		Handler:      &handler{at: at, clean: clean},
+		Handler:      h,
 	}
 	if stored != nil && !at.probe {
 		cfg.Known = stored.verdict
@@ -126,6 +128,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	}
 	list, err := sess.ListTools(ctx)
 	if err != nil {
+		h.given.Store(true)
 		sess.Close(abortGrace)
 		<-sess.Done()
 		return nil, clean.fault(cause(ctx, err))
@@ -186,6 +189,7 @@ func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *co
 type handler struct {
 	at    *attempt
 	clean *redactor
+	given atomic.Bool // the attempt gives the session up, and says itself why
 }
 
 func (h *handler) Notification(_ *session.Session, method string, params []byte) {
@@ -211,6 +215,9 @@ func (h *handler) Request(ctx context.Context, _ *session.Session, method string
 }
 
 func (h *handler) Lost(_ *session.Session, err *fault.Error) {
+	if h.given.Load() {
+		return
+	}
 	f := h.clean.fault(err)
 	f.Server = h.at.entry.Name
 	h.at.m.fire(h.at.s, event{kind: evLost, gen: h.at.gen, err: f})
