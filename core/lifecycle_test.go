@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -689,3 +690,10 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 }
+
+// countingHost only counts.
+type countingHost struct{ n atomic.Int64 }
+
+func (h *countingHost) Notice([]byte)              { h.n.Add(1) }
+func (h *countingHost) Request(uint64, []byte)     { h.n.Add(1) }
+func (h *countingHost) RequestDone(uint64, Status) { h.n.Add(1) }

@@ -102,6 +102,9 @@ func (m *Manager) finish(fx *effects) {
 
 // apply makes one step under the lock and notes what has to follow.
 func (m *Manager) apply(s *server, ev event, fx *effects) action {
+	if m.closing != nil { // who was about to change something when the manager closed can only end it
+		ev = event{kind: evRemove}
+	}
 	if ev.entry != nil {
 		s.use(ev.entry)
 	}
@@ -139,7 +142,8 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	}
 	if a.relist {
 		sess, gen, entry := s.session, s.gen, s.entry
-		fx.run = append(fx.run, func() { m.goSafe(func() { m.relist(s, sess, gen, entry) }) })
+		m.work.Add(1)
+		fx.run = append(fx.run, func() { m.working(func() { m.relist(s, sess, gen, entry) }) })
 	}
 	if a.timer > 0 {
 		kind, gen := evRetry, s.gen
@@ -210,7 +214,13 @@ func (m *Manager) launch(s *server, fx *effects) {
 	at.after = slices.DeleteFunc(s.ending, over)
 	s.ending = append(at.after[:len(at.after):len(at.after)], done)
 	s.cancel, s.began = cancel, time.Now()
-	fx.run = append(fx.run, func() { m.goSafe(func() { at.run(ctx) }) })
+	m.work.Add(1)
+	fx.run = append(fx.run, func() {
+		m.working(func() {
+			defer cancel(nil) // else each attempt stays among the children of the manager's context
+			at.run(ctx)
+		})
+	})
 }
 
 func over(ch <-chan struct{}) bool {
@@ -225,14 +235,15 @@ func over(ch <-chan struct{}) bool {
 // publish makes the next snapshot and its notices, under the lock: an older one
 // must never overwrite a newer one, nor its notices overtake.
 func (m *Manager) publish(fx *effects) {
-	if len(fx.changed) == 0 {
+	old := m.snap.Load()
+	drop := m.dropAliases && old.aliases()
+	m.dropAliases = false
+	if len(fx.changed) == 0 && !drop {
 		return
 	}
-	old := m.snap.Load()
 	next := old.build(old.rev+1, m.servers, fx.changed, m.mint)
-	if m.dropAliases {
-		next.forgetAliases()
-		m.dropAliases = false
+	if drop {
+		next.forgetAliases(old)
 	}
 	m.snap.Store(next)
 	for _, c := range next.changes(old) {
