@@ -7,6 +7,7 @@ package core
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -190,7 +191,7 @@ func (m *Manager) Close(graceMs int32) {
 	for _, s := range m.servers {
 		m.apply(s, event{kind: evRemove}, fx)
 	}
-	ending := m.leaving
+	ending := slices.Clone(m.leaving) // removals that come too late still prune the list
 	m.publish(fx)
 	m.mu.Unlock()
 	m.end(errClosed)

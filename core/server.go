@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/session"
 )
 
@@ -129,7 +130,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 		old, grace := s.session, m.grace
 		s.session = nil
 		s.ending = append(s.ending, old.Done())
-		fx.run = append(fx.run, func() { old.Close(grace) })
+		fx.run = append(fx.run, func() { m.closeSession(old, grace) })
 	}
 	if s.timer != nil && (next.state != before.state || next.gen != before.gen) {
 		s.timer.Stop()
@@ -166,6 +167,21 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 		m.logFailure(s)
 	}
 	return a
+}
+
+// closeSession ends a session. When the manager closes meanwhile, its grace holds.
+func (m *Manager) closeSession(old *session.Session, grace time.Duration) {
+	old.Close(grace)
+	safe.Go(nil, func() {
+		select {
+		case <-old.Done():
+		case <-m.ctx.Done():
+			m.mu.Lock()
+			grace := m.grace
+			m.mu.Unlock()
+			old.Close(grace)
+		}
+	})
 }
 
 // remember stores what an event brought.

@@ -338,6 +338,23 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestCloseHurriesADisconnect: a server that is being ended at leisure gets no more
+// time than close gives.
+func TestCloseHurriesADisconnect(t *testing.T) {
+	t.Parallel()
+	mark := newMark()
+	r := newProcessRig(t, nil, map[string]any{"graceMs": 20_000, "server a": marked(mcptest.Script{IgnoreEOF: true, IgnoreTerm: true}, mark)})
+	r.must(VerbConnect, `{}`)
+	gone, _ := r.begin(VerbDisconnect, `{}`)
+	eventually(t, 5*time.Second, "the server is stopped", func() bool { return r.server("a")["state"] == "stopped" })
+	start := time.Now()
+	r.m.Close(200)
+	if took, left := time.Since(start), processes(t, mark); took > 1200*time.Millisecond || len(left) != 0 {
+		t.Errorf("close took %v and left %v", took, left)
+	}
+	<-gone
+}
+
 // TestUntrustedIsNotRun: no process of a project's server exists before it is approved.
 func TestUntrustedIsNotRun(t *testing.T) {
 	t.Parallel()
