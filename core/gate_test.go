@@ -132,3 +132,58 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// TestListThatNeverComes: a server that shakes hands and then says nothing has
+// timed out; what closing it brings is not its reason.
+func TestListThatNeverComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mcptest.NewMemory(mcptest.Script{ListDelay: time.Hour})
+		r := newRig(t, servers{"a": s}, map[string]any{"timeoutMs": 5000, "reconnect": "manual"})
+		start := time.Now()
+		a := r.must(VerbConnect, `{}`)
+		within(t, "connect", time.Since(start), 5*time.Second)
+		e, _ := a.obj["errors"].(map[string]any)["a"].(map[string]any)
+		if data, _ := e["data"].(map[string]any); e["code"] != "timeout" || e["retryable"] != true || data["timeoutMs"] != 5000.0 {
+			t.Errorf("error %v", e)
+		}
+		time.Sleep(time.Second)
+		if s.Counts().Live != 0 {
+			t.Error("its process lives")
+		}
+		r.m.Close(0)
+	})
+}
+
+// TestLateServersAreAnnounced: with nothing cached and "background", connect returns
+// at the gate, and each server's tools come as an event above the reply's revision.
+func TestLateServersAreAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		have := servers{}
+		for i := range 3 {
+			have[string(rune('a'+i))] = slow(time.Duration(i+1) * time.Second)
+		}
+		r := newRig(t, have, map[string]any{"uncached": "background"})
+		a := r.must(VerbConnect, `{}`)
+		if len(a.names("pending")) != 3 || len(a.names("tools")) != 0 {
+			t.Errorf("at the gate: %s", a.raw)
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		last := a.obj["revision"].(float64)
+		var seen []string
+		for _, n := range r.host.of("tools_changed") {
+			if rev := n["revision"].(float64); rev < last {
+				t.Errorf("revision %v after %v", rev, last)
+			} else {
+				last = rev
+			}
+			for _, name := range n["live"].([]any) {
+				seen = append(seen, name.(string))
+			}
+		}
+		if !slices.Equal(seen, []string{"mcp_a_echo", "mcp_b_echo", "mcp_c_echo"}) {
+			t.Errorf("announced %v", seen)
+		}
+		r.m.Close(0)
+	})
+}
