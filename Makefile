@@ -37,7 +37,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-extra race fuzz lint lock install clean
+.PHONY: help build demo test test-go test-python test-node test-real test-extra race sanitize fuzz lint lock install clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -120,10 +120,14 @@ test-real: build build/real_test $(STAMPS)/python $(STAMPS)/node $(STAMPS)/tests
 	cd testservers && PYTHONPATH=../bindings/python/src ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py
 	$(NODE) --test testservers/real.test.mjs
 
-test-extra: race fuzz lint ## Run what takes longer or analyses: race, fuzz, lint
+test-extra: race sanitize fuzz lint ## Run what takes longer or analyses: race, sanitize, fuzz, lint
 
 race: ## Run the Go tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./...
+
+sanitize: ## Run the C tests over the whole library under ASan, UBSan and the race detector
+	sh capi/testdata/sanitize.sh address
+	sh capi/testdata/sanitize.sh race
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@found=0; \

@@ -34,10 +34,10 @@ func TestCacheOfAnotherPrincipal(t *testing.T) {
 				"env":    map[string]string{"HOME": "/nonexistent", "TOKEN": token},
 				"config": map[string]map[string]any{"a": {"env": map[string]string{"TOKEN": "${TOKEN}"}}}})
 		}
-		r := as("ada", echo())
+		r := as("token-of-ada", echo())
 		r.must(VerbConnect, `{}`)
 		r.m.Close(0)
-		for token, want := range map[string]int{"bob": 0, "ada": 1} {
+		for token, want := range map[string]int{"token-of-bob": 0, "token-of-ada": 1} {
 			r := as(token, slow(time.Hour))
 			if a := r.must(VerbConnect, `{}`); len(a.names("tools")) != want {
 				t.Errorf("%s sees %v", token, a.names("tools"))
@@ -50,7 +50,7 @@ func TestCacheOfAnotherPrincipal(t *testing.T) {
 		}
 		for _, f := range files {
 			text, err := os.ReadFile(filepath.Join(dir, f.Name()))
-			if err != nil || strings.Contains(string(text), "ada") {
+			if err != nil || strings.Contains(string(text), "token-of-ada") {
 				t.Errorf("%s holds the token, or cannot be read: %v", f.Name(), err)
 			}
 		}

@@ -301,6 +301,9 @@ func TestStdioFullPipe(t *testing.T) {
 	if !fault.Is(err, fault.Timeout) || time.Since(begin) > 2*time.Second {
 		t.Errorf("no room: %v after %v", err, time.Since(begin))
 	}
+	if _, ok, err := r.Conn.(Prompt).TrySend(big); ok || err != nil {
+		t.Errorf("no room, not waited for: %v, %v", ok, err)
+	}
 	if !r.Begun(begun) || r.Begun(waiting) {
 		t.Errorf("begun: %v, %v", r.Begun(begun), r.Begun(waiting))
 	}
