@@ -71,7 +71,7 @@ func TestGateEndsEarly(t *testing.T) {
 		for _, v := range a.obj["servers"].([]any) {
 			states[v.(map[string]any)["name"].(string)] = v.(map[string]any)["state"]
 		}
-		for name, want := range map[string]string{"good": "ready", "failed": "failed", "again": "backoff", "stranger": "needs_trust"} {
+		for name, want := range map[string]string{"good": "ready", "failed": "failed", "again": "backoff", "stranger": "needs_trust", "asks": "needs_input"} {
 			if states[name] != want {
 				t.Errorf("%s is %v, want %s", name, states[name], want)
 			}

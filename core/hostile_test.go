@@ -119,6 +119,23 @@ func TestNoticeFlood(t *testing.T) {
 	}
 }
 
+// TestListThatChangesForEver: a server that announces a change with each list is
+// listed again and again, but at a pace.
+func TestListThatChangesForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mcptest.NewMemory(mcptest.Script{ListChanged: 1 << 30})
+		r := newRig(t, servers{"a": s}, nil)
+		r.must(VerbConnect, `{}`)
+		before := s.Counts().Lists
+		time.Sleep(10 * time.Second)
+		if n := s.Counts().Lists - before; n < 90 || n > 101 {
+			t.Errorf("%d lists in ten seconds", n)
+		}
+		r.must(VerbCall, `{"server":"a","tool":"echo"}`)
+		r.m.Close(0)
+	})
+}
+
 // TestThousandBrokenServers: each has its own reason, and nothing is left of them.
 func TestThousandBrokenServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

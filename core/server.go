@@ -132,7 +132,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 		s.ending = append(s.ending, old.Done())
 		fx.run = append(fx.run, func() { m.closeSession(old, grace) })
 	}
-	if s.timer != nil && (next.state != before.state || next.gen != before.gen) {
+	if s.timer != nil && (next.state != before.state || next.gen != before.gen || a.timer > 0) {
 		s.timer.Stop()
 		s.timer = nil
 	}

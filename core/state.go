@@ -69,6 +69,7 @@ const (
 	maxStarts     = 5                      //
 	firstBackoff  = 500 * time.Millisecond // doubles with each failure in a row
 	relistRetry   = time.Second
+	relistPause   = 100 * time.Millisecond // between the begins of two lists: a server may change its list without end
 )
 
 type evKind uint8
@@ -101,10 +102,11 @@ type machine struct {
 	state      state
 	gen        uint64 // of the current attempt or session; results of other ones are stale
 	settled    bool   // the first attempt since the last host start has an outcome: the gate need not wait
-	dirty      bool   // a list_changed came while a list was under way
+	dirty      bool   // a list_changed came while a list was under way, or too soon after one
 	relisting  bool
 	relistFail bool // the one retry of a failed relist was used
-	failures   int  // in a row
+	listedAt   time.Time
+	failures   int // in a row
 	starts     [maxStarts]time.Time
 	readyAt    time.Time
 	retryAt    time.Time // when a failed server may be tried again, or a backoff ends
@@ -304,7 +306,7 @@ func (m machine) attempt(kind evKind, f facts) (machine, action) {
 		m.state, m.settled, m.readyAt = stateReady, true, f.now
 		a := action{clearErr: true}
 		if m.dirty {
-			m.dirty, m.relisting, a.relist = false, true, true
+			m, a.relist = m.relist(f), true
 		}
 		return m, a
 	case evListChanged:
@@ -356,22 +358,36 @@ func backoff(failures int, jitter float64) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*jitter))
 }
 
+// relist begins a list.
+func (m machine) relist(f facts) machine {
+	m.dirty, m.relisting, m.listedAt = false, true, f.now
+	return m
+}
+
+// relistSoon begins a list now, or when the last one is long enough ago.
+func (m machine) relistSoon(f facts) (machine, action) {
+	if wait := relistPause - f.now.Sub(m.listedAt); wait > 0 {
+		m.dirty = true
+		return m, action{timer: wait}
+	}
+	return m.relist(f), action{relist: true}
+}
+
 func (m machine) live(kind evKind, f facts) (machine, action) {
 	switch kind {
 	case evListChanged:
-		if m.relisting {
+		if m.relisting || m.dirty { // under way, or its timer is set
 			m.dirty = true
 			return m, action{}
 		}
-		m.relisting, m.relistFail = true, false
-		return m, action{relist: true}
+		m.relistFail = false
+		return m.relistSoon(f)
 	case evRelisted:
 		m.relisting, m.relistFail = false, false
-		a := action{}
-		if m.dirty {
-			m.dirty, m.relisting, a.relist = false, true, true
+		if !m.dirty {
+			return m, action{}
 		}
-		return m, a
+		return m.relistSoon(f)
 	case evRelistFailed:
 		m.relisting = false
 		if m.dirty || !m.relistFail {
@@ -383,8 +399,7 @@ func (m machine) live(kind evKind, f facts) (machine, action) {
 		if m.relisting {
 			return m, action{}
 		}
-		m.dirty, m.relisting = false, true
-		return m, action{relist: true}
+		return m.relist(f), action{relist: true}
 	case evAuth:
 		m.state = stateNeedsAuth
 		return m, action{newError: true, close: true}
