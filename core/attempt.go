@@ -29,6 +29,7 @@ type attempt struct {
 	gen   uint64
 	entry *config.Entry
 	known bool              // tools of it are known already
+	probe bool              // ask the server what it speaks, whatever was stored
 	after []<-chan struct{} // earlier processes of this server
 	done  chan struct{}
 }
@@ -110,7 +111,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		Limits:       session.Limits{Pages: m.opts.Limits.Pages, Tools: m.opts.Limits.Tools},
 		Handler:      &handler{at: at, clean: clean},
 	}
-	if stored != nil {
+	if stored != nil && !at.probe {
 		cfg.Known = stored.verdict
 	}
 	sess, err := session.Connect(ctx, cfg)

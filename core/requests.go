@@ -15,6 +15,7 @@ import (
 
 // ask is one question to the host that is open.
 type ask struct {
+	method string
 	answer chan answer // capacity 1
 }
 
@@ -49,7 +50,7 @@ func (m *Manager) ask(ctx context.Context, server, method string, params []byte)
 		return nil, fault.New(fault.InvalidRequest, "", "this client does not answer %s", method)
 	}
 	timeout := m.opts.RequestTimeout
-	a := &ask{answer: make(chan answer, 1)}
+	a := &ask{method: method, answer: make(chan answer, 1)}
 	m.mu.Lock()
 	m.lastAsk++
 	tag := TagMax + m.lastAsk
@@ -106,7 +107,7 @@ func (m *Manager) Answer(tag uint64, reply []byte) Status {
 // Decline ends a request without an answer.
 func (m *Manager) Decline(tag uint64) {
 	if a := m.take(tag); a != nil {
-		a.answer <- answer{status: ECanceled, err: fault.New(fault.Canceled, "", "the host declined")}
+		a.answer <- declined(a.method)
 	}
 }
 
@@ -118,18 +119,43 @@ func (m *Manager) take(tag uint64) *ask {
 	return a
 }
 
+// JSON-RPC error codes that are sent to servers. userRejected is what the
+// specification shows for a sampling request that the person refused.
+const (
+	internalError = -32603
+	userRejected  = -1
+)
+
+// rpcFault is an error that goes to the server as it is.
+func rpcFault(code int64, message string) *fault.Error {
+	return fault.New(fault.RPCError, "", "%s", message).With(fault.Data{RPCCode: &code, RPCMessage: message})
+}
+
+// declined is what a server hears when the host declines: elicitation has a word
+// for it, the other kinds fail.
+func declined(method string) answer {
+	if method == "elicitation/create" {
+		return answer{status: ECanceled, result: []byte(`{"action":"decline"}`)}
+	}
+	return answer{status: ECanceled, err: rpcFault(userRejected, "the user declined the request")}
+}
+
 func readAnswer(reply []byte) answer {
 	var r struct {
 		Result json.RawMessage `json:"result"`
 		Error  *struct {
-			Code    any    `json:"code"`
+			Code    *int64 `json:"code"`
 			Message string `json:"message"`
 		} `json:"error"`
 	}
 	err := json.Unmarshal(reply, &r)
 	switch {
 	case err == nil && r.Error != nil:
-		return answer{status: OK, err: fault.New(fault.RPCError, "", "%s", r.Error.Message)}
+		code := int64(internalError)
+		if r.Error.Code != nil {
+			code = *r.Error.Code
+		}
+		return answer{status: OK, err: rpcFault(code, r.Error.Message)}
 	case err == nil && rawjson.IsObject(r.Result):
 		return answer{status: OK, result: append([]byte(nil), r.Result...)}
 	}

@@ -206,7 +206,7 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 func (m *Manager) launch(s *server, fx *effects) {
 	ctx, cancel := context.WithCancelCause(m.ctx)
 	done := make(chan struct{})
-	at := &attempt{m: m, s: s, gen: s.gen, entry: s.entry, known: s.known != nil, done: done}
+	at := &attempt{m: m, s: s, gen: s.gen, entry: s.entry, known: s.known != nil, probe: s.failures > 0, done: done}
 	at.after = slices.DeleteFunc(s.ending, over)
 	s.ending = append(at.after[:len(at.after):len(at.after)], done)
 	s.cancel, s.began = cancel, time.Now()

@@ -1,6 +1,7 @@
 """Calls every public server of mcp.json through the Python package."""
 
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -24,8 +25,8 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mcprt.Runtime]
         project_trust="always",
         discovery={"user": "none"},
         cache={"dir": str(project / "cache")},
-        startup_timeout_ms=0,
-        timeout_ms=120_000,
+        startup_timeout=math.inf,
+        timeout=120,
     ) as rt:
         report = rt.connect()
         assert not report.errors, {name: str(error) for name, error in report.errors.items()}

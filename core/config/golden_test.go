@@ -22,7 +22,6 @@ type goldenCase struct {
 	env   map[string]string
 	user  User
 	trust string
-	cwd   string // under $PROJECT
 	vars  map[string]string
 }
 

@@ -309,7 +309,7 @@ func (m *mapper) string(n *Node, field string) (string, bool) {
 	switch n.Kind {
 	case KindString:
 	case KindNumber, KindBool:
-		m.mended(field, n.Pos, "%s is not a string; it was read as %q", field, clip(n.Text))
+		m.mended(field, n.Pos, "%s is not a string; it was read as one. Put it in quotes", field)
 	case KindNull:
 		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
 		return "", false
@@ -523,15 +523,6 @@ func (m *mapper) wrong(field string, n *Node, want string) {
 func (m *mapper) spoil(code, field string, at Pos, format string, args ...any) {
 	m.spoiled = true
 	m.rep.add(SeverityError, code, m.name, field, at, format, args...)
-}
-
-// clip shortens text from a file for a message.
-func clip(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // sortedKeys gives the keys of a map in a fixed order, so that diagnostics and

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"github.com/goccy/go-json"
@@ -198,6 +199,50 @@ func TestLimits(t *testing.T) {
 	bad := `{"mcpServers": {` + strings.Repeat(`"x": 1, "x": 1, `, maxDiagnostics) + `}}`
 	if _, found, _ = parse(t, claudeDialect, bad); len(found) != maxDiagnostics+1 || !strings.HasPrefix(found[maxDiagnostics], "too_many_diagnostics") {
 		t.Errorf("%d diagnostics", len(found))
+	}
+}
+
+func TestLongNamesAreCut(t *testing.T) {
+	long := strings.Repeat("n", 1<<20)
+	_, _, out := parse(t, claudeDialect, `{"mcpServers": {"`+long+`": {"command": "c"}, "a": {"command": "c", "sandbox": 1, "env": {"`+long+`": 1}}}}`)
+	if len(out.Diagnostics) != 3 {
+		t.Fatalf("%d diagnostics", len(out.Diagnostics))
+	}
+	for _, d := range out.Diagnostics {
+		if len(d.Server)+len(d.Field)+len(d.Message) > 2000 {
+			t.Errorf("%s has %d, %d and %d bytes", d.Code, len(d.Server), len(d.Field), len(d.Message))
+		}
+	}
+}
+
+func TestMessagesHoldNoMendedValue(t *testing.T) {
+	_, _, out := parse(t, claudeDialect, `{"mcpServers": {"a": {"command": "c", "env": {"PIN": 987654}, "headers": {"X": 987654}}}}`)
+	for _, d := range out.Diagnostics {
+		if strings.Contains(d.Message, "987654") {
+			t.Errorf("a value is shown: %s", d.Message)
+		}
+	}
+	if len(out.Diagnostics) != 2 {
+		t.Errorf("%+v", out.Diagnostics)
+	}
+}
+
+// TestBigStateFile: a big file in which few members matter is
+// scanned, and what lies in the rest does not matter.
+func TestBigStateFile(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"history": [`)
+	for b.Len() < 8<<20 {
+		b.WriteString(`{"display": "say \"hi\" // [{", "n": [1, 2, {"x": null}]},` + "\n")
+	}
+	b.WriteString(`0], "mcpServers": {"a": {"command": "x"}}, "projects": {"/p": {"mcpServers": {"b": {"command": "y"}}}, "/q": {"mcpServers": {"c": {"command": "z"}}}}}`)
+	before := time.Now()
+	out := parseClaude(Input{Data: []byte(b.String()), Path: "/h/" + claudeHome, Level: LevelUser, Dialect: claudeDialect, Project: []string{"/p"}})
+	if len(out.Entries) != 2 || out.Entries[0].Name != "a" || out.Entries[1].Name != "b" || out.Entries[1].Origin.Level != LevelLocal || len(out.Diagnostics) != 0 {
+		t.Errorf("%+v %+v", out.Entries, out.Diagnostics)
+	}
+	if took := time.Since(before); took > 10*time.Second { // a scan takes a fraction of a second; what is quadratic takes hours
+		t.Errorf("it took %v", took)
 	}
 }
 

@@ -1,6 +1,9 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Severities of a Diagnostic.
 const (
@@ -13,6 +16,19 @@ const (
 // drown the findings of the others.
 const maxDiagnostics = 500
 
+// maxMessageBytes bounds one message, which may quote a name from the file.
+const maxMessageBytes = 1000
+
+// clip shortens text from a file for a message.
+func clip(s string) string { return clipTo(s, 60) }
+
+func clipTo(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
 // report collects the diagnostics of one file.
 type report struct {
 	path string
@@ -24,8 +40,8 @@ func (r *report) add(severity, code, server, field string, at Pos, format string
 	if r.full {
 		return
 	}
-	d := Diagnostic{Severity: severity, Code: code, Server: server, Field: field, Path: r.path,
-		Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...)}
+	d := Diagnostic{Severity: severity, Code: code, Server: clipTo(server, maxNameBytes), Field: clipTo(field, maxNameBytes), Path: r.path,
+		Line: at.Line, Column: at.Column, Message: clipTo(fmt.Sprintf(format, args...), maxMessageBytes)}
 	if len(r.list) == maxDiagnostics {
 		r.full = true
 		d = Diagnostic{Severity: SeverityNote, Code: "too_many_diagnostics", Path: r.path,

@@ -173,6 +173,9 @@ func (e *Entry) expandInto(s *Server, x *expander, found func(field string, p pr
 			fatal = fatal || p.fatal
 		}
 		used(out.used)
+		if strings.ContainsRune(out.text, 0) { // from a {file:…}
+			found(field, problem{code: "wrong_type", fatal: true, text: "after expansion it holds a NUL character, which no argument, variable or header can"})
+		}
 		if perhapsHelper && !fatal && value != out.text && emptyCredential(out.text) {
 			found(field, problem{code: "empty_credential", text: "after expansion no value is left here; the server may refuse it"})
 		}

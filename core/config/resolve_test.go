@@ -54,6 +54,7 @@ func TestResolvePaths(t *testing.T) {
 
 func TestResolveErrors(t *testing.T) {
 	d := newDirs(t)
+	d.write(t, "$PROJECT/nul", "a\x00b")
 	for _, c := range []struct{ entry, code, field string }{
 		{`{"command": "c", "cwd": "gone"}`, "missing_cwd", "cwd"},
 		{`{"command": "${EMPTY}"}`, "missing_command", "command"},
@@ -63,6 +64,7 @@ func TestResolveErrors(t *testing.T) {
 		{`{"url": "https://${EMPTY}/x"}`, "invalid_url", "url"},
 		{`{"url": "${WS}"}`, "unsupported_transport", "url"},
 		{`{"command": "c", "envFile": "/dev/zero"}`, "unreadable_file", "envFile"},
+		{`{"command": "c", "args": ["{file:nul}"]}`, "wrong_type", "args.0"},
 		{`{"command": "c", "args": ["${config:x}"]}`, "unsupported_variable", "args.0"},
 		{`{"url": "https://${input:host}/${input:path}", "headers": {"A": "${input:host}"}}`, "needs_input", "url"},
 	} {

@@ -185,7 +185,6 @@ func (h *handshake) run(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	h.s.info = h.info()
 	if h.how == beginModern {
 		return h.firstPage(ctx)
 	}

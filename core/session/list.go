@@ -54,7 +54,8 @@ func (s *Session) List(ctx context.Context, method, key string) (*ItemList, erro
 // offers tells whether the server declared a capability; one that declared nothing
 // readable is asked.
 func (s *Session) offers(capability string) bool {
-	return !rawjson.IsObject(s.info.Capabilities) || rawjson.Get(s.info.Capabilities, capability) != nil
+	declared := s.Info().Capabilities
+	return !rawjson.IsObject(declared) || rawjson.Get(declared, capability) != nil
 }
 
 func (s *Session) list(ctx context.Context, method, key string, first json.RawMessage) (*ItemList, error) {

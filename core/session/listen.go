@@ -55,7 +55,7 @@ func (s *Session) listenFilter() []byte {
 		Resources offer `json:"resources"`
 		Prompts   offer `json:"prompts"`
 	}
-	if !s.modern.Load() || json.Unmarshal(s.info.Capabilities, &offers) != nil {
+	if !s.modern.Load() || json.Unmarshal(s.Info().Capabilities, &offers) != nil {
 		return nil
 	}
 	var filter struct {

@@ -128,10 +128,8 @@ type Stats struct {
 
 // Session is one live conversation. Its methods are safe from any goroutine.
 type Session struct {
-	cfg  Config
-	conn transport.Conn // set before dialled is closed; nil if the dial failed
-	info Info           // set before Connect returns
-
+	cfg      Config
+	conn     transport.Conn  // set before dialled is closed; nil if the dial failed
 	modern   atomic.Bool     // settled by the handshake
 	meta     []byte          // the members that a modern request's _meta needs
 	declared map[string]bool // client capabilities
@@ -144,6 +142,7 @@ type Session struct {
 	use     usage
 
 	mu       sync.Mutex
+	info     Info // a server's request may ask for it before Connect has returned
 	lastID   int64
 	pending  map[int64]*pending
 	held     int                           // server requests that are open
@@ -173,7 +172,11 @@ func newSession(cfg Config) *Session {
 }
 
 // Info is what the handshake told. Its slices must not be changed.
-func (s *Session) Info() Info { return s.info }
+func (s *Session) Info() Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.info
+}
 
 // Stats gives the counts so far.
 func (s *Session) Stats() Stats {

@@ -24,9 +24,8 @@ type handshake struct {
 	probe  *pending // the last server/discover
 	probed chan outcome
 
-	modern bool            // settled
-	result json.RawMessage // of discover or initialize, as it came
-	fault  *fault.Error    // why it cannot succeed any more, better than what mcp-go makes of it
+	modern bool         // settled
+	fault  *fault.Error // why it cannot succeed any more, better than what mcp-go makes of it
 }
 
 func (h *handshake) Start(context.Context) error                                       { return nil }
@@ -159,8 +158,18 @@ func (h *handshake) forgetProbe() {
 
 // accept settles on the modern era.
 func (h *handshake) accept(result []byte) {
-	h.modern, h.result = true, result
+	h.modern = true
 	h.s.modern.Store(true)
+	h.settle(result)
+}
+
+// settle keeps what the answer tells, before "initialized" lets the server make requests.
+func (h *handshake) settle(result []byte) {
+	info := readInfo(result, h.modern)
+	info.PID = h.s.conn.Info().PID
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	h.s.info = info
 }
 
 func (h *handshake) initialize(ctx context.Context, proposed any) (*mcptransport.JSONRPCResponse, error) {
@@ -199,7 +208,7 @@ func (h *handshake) initialize(ctx context.Context, proposed any) (*mcptransport
 	if !slices.Contains(mcp.ValidProtocolVersions, answered) || s.cfg.Pin != "" && answered != s.cfg.Pin {
 		return nil, h.fail(h.unsupported(result, nil))
 	}
-	h.result = result
+	h.settle(result)
 	return &mcptransport.JSONRPCResponse{Result: json.RawMessage(`{"protocolVersion":"` + answered + `","capabilities":{},"serverInfo":{"name":"","version":""}}`)}, nil
 }
 
@@ -237,16 +246,16 @@ func (h *handshake) unsupported(result []byte, err error) *fault.Error {
 	return h.s.errorf(fault.UnsupportedVersion, fault.StageProtocol, "server %q %s; %s", h.s.cfg.Server, speaks, wanted)
 }
 
-// info reads what the settled answer tells.
-func (h *handshake) info() Info {
-	i := Info{PID: h.s.conn.Info().PID, Capabilities: rawjson.Get(h.result, "capabilities")}
-	i.Instructions, _ = rawjson.String(rawjson.Get(h.result, "instructions"))
-	if h.modern {
-		i.Verdict = Verdict{ProtocolVersion: modernVersion, Modern: true, Discover: h.result}
-		i.ServerInfo = rawjson.Get(rawjson.Get(h.result, "_meta"), mcp.MetaKeyServerInfo)
+// readInfo reads the raw result of server/discover (modern) or initialize.
+func readInfo(result []byte, modern bool) Info {
+	i := Info{Capabilities: rawjson.Get(result, "capabilities")}
+	i.Instructions, _ = rawjson.String(rawjson.Get(result, "instructions"))
+	if modern {
+		i.Verdict = Verdict{ProtocolVersion: modernVersion, Modern: true, Discover: result}
+		i.ServerInfo = rawjson.Get(rawjson.Get(result, "_meta"), mcp.MetaKeyServerInfo)
 		return i
 	}
-	i.ProtocolVersion, _ = rawjson.String(rawjson.Get(h.result, "protocolVersion"))
-	i.ServerInfo = rawjson.Get(h.result, "serverInfo")
+	i.ProtocolVersion, _ = rawjson.String(rawjson.Get(result, "protocolVersion"))
+	i.ServerInfo = rawjson.Get(result, "serverInfo")
 	return i
 }

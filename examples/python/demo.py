@@ -108,7 +108,8 @@ def main():
         os.rename("next.mcp.json", ".mcp.json")
         with waiting("reloading"):
             changes = rt.reload(tools=False).changes
-        row("reload", ", ".join(f"{bold(kind)} {clean(' '.join(names))}" for kind, names in changes._asdict().items() if names))
+        kinds = {"kept": changes.kept, "changed": changes.changed, "added": changes.added, "removed": changes.removed}
+        row("reload", ", ".join(f"{bold(kind)} {clean(' '.join(names))}" for kind, names in kinds.items() if names))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
  *
  * MCP_TEST_RECORD   this file gets a line for each cancelled request
  * MCP_TEST_DELAY    milliseconds before the first answer
- * MCP_TEST_EXIT     end at once, with these words on stderr
+ * MCP_TEST_EXIT     end at once with a reason on stderr
  * MCP_TEST_SILENT   answer nothing
  */
 
@@ -12,7 +12,7 @@ import { appendFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-const { MCP_TEST_RECORD: record, MCP_TEST_DELAY: delay = '0', MCP_TEST_EXIT: reason, MCP_TEST_SILENT: silent } = process.env
+const { MCP_TEST_RECORD: record, MCP_TEST_DELAY: delay = '0', MCP_TEST_EXIT: exits, MCP_TEST_SILENT: silent } = process.env
 
 /** What the raw tool answers. */
 export const RAW_RESULT =
@@ -68,8 +68,9 @@ function serve() {
 }
 
 if (fileURLToPath(import.meta.url) === process.argv[1]) {
-  if (reason) {
-    process.stderr.write(`${reason}\n`)
+  if (exits) {
+    // Not a text from the environment: the library takes such values for secrets.
+    process.stderr.write('this server needs a config\n')
     process.exit(3)
   }
   if (silent) process.stdin.resume()

@@ -80,7 +80,7 @@ test('each broken server has its own error, and the good one its tools', async (
     servers: {
       good: server(),
       missing: { command: join(folder, 'no-such-program') },
-      exits: server({ MCP_TEST_EXIT: 'the config of this server is wrong' }),
+      exits: server({ MCP_TEST_EXIT: '1' }),
       hangs: server({ MCP_TEST_SILENT: '1' }),
     },
   })
@@ -90,7 +90,7 @@ test('each broken server has its own error, and the good one its tools', async (
   assert.equal(errors.missing.server, 'missing')
   assert.equal(errors.exits.code, 'exited')
   assert.equal(errors.exits.data?.exitCode, 3)
-  assert.match(errors.exits.data?.stderr ?? '', /the config of this server is wrong/)
+  assert.match(errors.exits.data?.stderr ?? '', /this server needs a config/)
   assert.equal(errors.exits.data?.command, process.execPath)
   await assert.rejects(runtime.call('x', {}, { server: 'missing' }), { server: 'missing' })
   const started = Date.now()

@@ -324,9 +324,10 @@ def test_a_stream_that_is_not_read_keeps_a_bounded_number(monkeypatch: pytest.Mo
     stream = mcprt.EventStream(0.01, lambda stream: None)
     for n in range(100):
         stream.push(Event(b"{}" if n < 50 else b'{"type":"later"}'))
+    stream.push(Event.dropped(1000))
     got = list(stream)
     assert [event.raw for event in got[:-1]] == [b"{}"] * 20
-    assert got[-1].data == {"type": "dropped", "count": 80}
+    assert got[-1].data == {"type": "dropped", "count": 1080}
     stream.push(Event(b'{"type":"after"}'))
     assert [event.type for event in stream] == ["after"]
 

@@ -21,16 +21,19 @@ class Event:
     ``servers``. Ignore a "tools_changed" whose revision is not above that of the list you hold.
     """
 
-    __slots__ = ("raw", "_data")
+    __slots__ = ("raw", "_data", "_notices")
 
     def __init__(self, raw: bytes) -> None:
         #: The JSON as the library gave it.
         self.raw = raw
         self._data: Optional[Dict[str, Any]] = None
+        self._notices = 1
 
     @classmethod
     def dropped(cls, count: int) -> Event:
-        return cls(b'{"type":"dropped","count":%d}' % count)
+        event = cls(b'{"type":"dropped","count":%d}' % count)
+        event._notices = count
+        return event
 
     @property
     def data(self) -> Dict[str, Any]:
@@ -117,7 +120,7 @@ class _Bounded:
     def push(self, event: Event) -> None:
         full = len(self._events) >= _MAX_EVENTS or self._bytes + len(event.raw) > _MAX_BYTES
         if self._lost or full:
-            self._lost += 1
+            self._lost += event._notices
         else:
             self._events.append(event)
             self._bytes += len(event.raw)

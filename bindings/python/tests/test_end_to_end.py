@@ -1,0 +1,416 @@
+"""The real library with real server processes: build/libmcprt.so.0 and build/mcprt demo-server, see "make build"."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List
+
+import pytest
+
+import mcprt
+from mcprt import AsyncRuntime, Progress, Request, Runtime, _library
+
+from .conftest import ROOT, wait_until
+from .scripted_server import EXACT, TOOLS
+
+SCRIPTED: Dict[str, Any] = {"command": sys.executable, "args": [str(Path(__file__).with_name("scripted_server.py"))]}
+
+
+def demo(*flags: str) -> Dict[str, Any]:
+    return {"command": str(ROOT / "build" / "mcprt"), "args": ["demo-server", *flags]}
+
+
+@pytest.fixture(autouse=True)
+def real(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build of this checkout, whatever the environment names."""
+    library = ROOT / "build" / "libmcprt.so.0"
+    assert library.is_file() and (ROOT / "build" / "mcprt").is_file(), "run 'make build' first"
+    monkeypatch.setattr(_library, "_loaded", None)
+    monkeypatch.setenv("MCPRT_LIBRARY", str(library))
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Dict[str, Any]:
+    """A project and a cache of this test's own, and nothing of this machine's user."""
+    project = tmp_path / "project"
+    project.mkdir()
+    return {"cwd": project, "cache": {"dir": tmp_path / "cache"}, "discovery": {"user": "none"}, "grace": 0.5}
+
+
+@pytest.fixture
+def rt(options: Dict[str, Any]) -> Iterator[Runtime]:
+    with Runtime(servers={"s": SCRIPTED}, **options) as runtime:
+        assert runtime.connect().connected == ["s"]
+        yield runtime
+
+
+def in_thread(function: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result(timeout=20)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_good_and_bad_servers(options: Dict[str, Any]) -> None:
+    servers = {
+        "good": demo(),
+        "hanging": demo("--start-delay", "1m"),
+        "broken": demo("--fail-start", "no token"),
+        "missing": {"command": "/nonexistent/server"},
+    }
+    with Runtime(servers=servers, **options) as rt:
+        report = rt.connect(uncached="background", startup_timeout=1.5)
+        assert 1.5 <= report.elapsed_seconds < 5
+        assert report.connected == ["good"]
+        assert report.pending == ["hanging"]
+        assert {tool.server for tool in report.tools} == {"good"}
+        missing, broken = report.errors["missing"], report.errors["broken"]
+        assert type(missing) is mcprt.SpawnFailedError
+        assert (missing.server, missing.stage, missing.data["command"]) == ("missing", "spawn", "/nonexistent/server")
+        assert type(broken) is mcprt.ExitedError
+        assert broken.data["exitCode"] == 3 and "no token" in broken.data["stderr"]
+        views = {view.name: view for view in rt.servers()}
+        assert views["good"].status == "connected" and views["good"].server_info["name"] == "mcprt-demo"
+        assert views["hanging"].status == "connecting"
+        assert isinstance(views["missing"].error, mcprt.SpawnFailedError)
+        with pytest.raises(mcprt.SpawnFailedError):
+            rt.call("echo", {"text": "x"}, server="missing")
+        with pytest.raises(mcprt.UnknownServerError):
+            rt.call("echo", {"text": "x"}, server="nobody")
+        with pytest.raises(mcprt.UnknownToolError) as caught:
+            rt.call("nothing")
+        assert caught.value.result is not None and caught.value.result.is_error
+        with pytest.raises(TimeoutError):
+            rt.call("echo", {"text": "x"}, server="hanging", timeout=0.1)
+
+
+def test_a_deferred_tool_is_called_while_its_server_starts(options: Dict[str, Any]) -> None:
+    slow = {"slow": demo("--start-delay", "1200ms")}
+    with Runtime(servers=slow, **options) as rt:
+        assert [tool.deferred for tool in rt.connect().tools] == [False] * 5
+    with Runtime(servers=slow, **options) as rt:
+        report = rt.connect()
+        assert 0.25 <= report.elapsed_seconds < 1.1
+        assert report.deferred == report.pending == ["slow"]
+        assert [tool.deferred for tool in report.tools] == [True] * 5
+        assert rt.call("mcp_slow_echo", {"text": "waited"}).text == "waited"
+        assert [tool.deferred for tool in rt.list()] == [False] * 5
+        assert rt.list(if_revision=rt.list().revision) is None
+
+
+@pytest.mark.parametrize("where", [lambda f: f(), in_thread], ids=["main thread", "other thread"])
+def test_bytes_are_exact(rt: Runtime, where: Callable[[Callable[[], Any]], Any]) -> None:
+    result = where(lambda: rt.call("mcp_s_exact"))
+    assert result.raw == EXACT
+    assert result.data["big"] == 9007199254740993
+    assert result.content[0] == {"type": "hologram", "depth": 1.5, "nested": {"a": [1, 2, {}]}}
+    assert result.text == '\u2603 \u2603 "]}'
+    big = where(lambda: rt.call("big", {"bytes": 10_000_000}, server="s"))
+    assert big.raw == b'{"content":[{"type":"text","text":"' + b"x" * 10_000_000 + b'"}]}'
+
+
+def test_bytes_are_exact_for_asyncio_and_for_tools(options: Dict[str, Any]) -> None:
+    async def main() -> None:
+        async with AsyncRuntime(servers={"s": SCRIPTED}, **options) as rt:
+            tools = (await rt.connect()).tools
+            assert [tool.tool for tool in tools] == list(TOOLS)
+            assert all(b'"inputSchema":{"type": "object", "x-exact": 1.5}' in tool.raw for tool in tools)
+            exact, big = await asyncio.gather(rt.call("mcp_s_exact"), rt.call("mcp_s_big", {"bytes": 10_000_000}))
+            assert exact.raw == EXACT
+            assert len(big.text) == 10_000_000
+
+    asyncio.run(main())
+
+
+def test_a_thousand_calls_and_a_thousand_cancelled_ones(options: Dict[str, Any]) -> None:
+    async def main() -> None:
+        async with AsyncRuntime(servers={"s": SCRIPTED, "d": demo()}, **options) as rt:
+            await rt.connect()
+            results = await asyncio.gather(*(rt.call("mcp_d_add", {"a": n, "b": 1}) for n in range(1000)))
+            assert [result.structured for result in results] == [{"sum": n + 1} for n in range(1000)]
+
+            calls = [asyncio.create_task(rt.call("mcp_s_hang", timeout=60)) for _ in range(1000)]
+            await rt.call("mcp_s_exact")  # the server reads in order: it has all of them now
+            for call in calls:
+                call.cancel()
+            done = await asyncio.gather(*calls, return_exceptions=True)
+            assert all(isinstance(result, asyncio.CancelledError) for result in done)
+            for _ in range(200):
+                if (await rt.call("mcp_s_cancelled")).text == "1000":
+                    return
+                await asyncio.sleep(0.02)
+            raise AssertionError((await rt.call("mcp_s_cancelled")).text)
+
+    asyncio.run(main())
+
+
+def test_many_first_calls_at_once(options: Dict[str, Any]) -> None:
+    with Runtime(servers={"s": SCRIPTED}, **options) as rt, ThreadPoolExecutor(50) as pool:
+        rt.connect()
+        calls = [pool.submit(rt.call, "mcp_s_exact") for _ in range(200)]
+        assert all(call.result(20).raw == EXACT for call in calls)
+
+
+def test_a_timeout_is_told_to_the_server(rt: Runtime) -> None:
+    with pytest.raises(mcprt.TimeoutError) as caught:
+        rt.call("mcp_s_hang", timeout=0.1)
+    assert caught.value.server == "s"
+    assert 0 < caught.value.data["timeoutMs"] <= 100
+    wait_until(lambda: rt.call("mcp_s_cancelled").text == "1")
+
+
+def test_a_server_that_dies_in_a_call(rt: Runtime) -> None:
+    before = time.monotonic()
+    with pytest.raises(mcprt.MCPError) as caught:
+        rt.call("mcp_s_die", timeout=10)
+    assert time.monotonic() - before < 2
+    error = caught.value
+    assert error.code in ("exited", "outcome_unknown")
+    assert error.data["exitCode"] == 7 and "out of coffee" in error.data["stderr"]
+    assert error.result is not None and error.result.is_error
+    assert rt.call("mcp_s_exact", timeout=20).raw == EXACT
+
+
+def test_ctrl_c_cancels_at_the_server(options: Dict[str, Any]) -> None:
+    program = """
+import json, os, signal, sys, threading, time, mcprt
+options, servers = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+with mcprt.Runtime(servers=servers, **options) as rt:
+    rt.connect()
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        rt.call("mcp_s_hang", timeout=60)
+    except KeyboardInterrupt:
+        print("interrupted")
+    while rt.call("mcp_s_cancelled").text != "1":
+        time.sleep(0.01)
+    print("cancelled")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(options, default=str), json.dumps({"s": SCRIPTED})],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("interrupted\ncancelled\n", "", 0)
+
+
+def test_progress_and_log_events(rt: Runtime) -> None:
+    with rt.events(timeout=5) as events:
+        for count in (0, 1, 500):
+            seen: List[Progress] = []
+            assert rt.call("mcp_s_burst", {"count": count}, progress=seen.append).text == "burst"
+            assert [progress.progress for progress in seen] == list(range(1, count + 1))
+        rt.call("mcp_s_log")
+        log = next(event for event in events if event.type == "log")
+    assert (log.data["server"], log.data["level"], log.data["data"]) == ("s", "warning", {"n": 1})
+
+
+def test_tools_changed(options: Dict[str, Any]) -> None:
+    with Runtime(servers={"d": demo("--list-changed-after", "100ms")}, **options) as rt:
+        with rt.events(timeout=10) as events:
+            rt.connect()
+            late = next(event for event in events if "mcp_d_late" in event.data.get("added", []))
+        assert late.type == "tools_changed"
+        assert rt.list(names=["mcp_d_late"])[0].tool == "late"
+
+
+def test_elicitation(options: Dict[str, Any]) -> None:
+    def elicit(request: Request) -> Dict[str, Any]:
+        assert (request.server, request.params["message"]) == ("s", "Your name?")
+        return {"action": "accept", "content": {"name": "Ada"}}
+
+    with Runtime(servers={"s": SCRIPTED}, on_request={"elicitation": elicit}, **options) as rt:
+        rt.connect()
+        assert json.loads(rt.call("mcp_s_ask").text) == {"action": "accept", "content": {"name": "Ada"}}
+
+    async def main() -> None:
+        async def refuse(request: Request) -> Dict[str, Any]:
+            raise mcprt.ReplyError("user said no", -1)
+
+        async with AsyncRuntime(servers={"s": SCRIPTED}, on_request={"elicitation": refuse}, **options) as rt:
+            await rt.connect()
+            assert json.loads((await rt.call("mcp_s_ask")).text)["message"] == "user said no"
+
+    asyncio.run(main())
+
+
+def test_the_environment_of_now_reaches_the_server(options: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCPRT_SET_LATE", "late")
+    server = {**SCRIPTED, "env": {"OWN": "<${MCPRT_SET_LATE}>"}}
+    with Runtime(servers={"s": server}, **options) as rt:
+        rt.connect()
+        assert rt.call("mcp_s_env", {"name": "MCPRT_SET_LATE"}).text == "late"
+        assert rt.call("mcp_s_env", {"name": "OWN"}).text == "<late>"
+
+
+def test_trust_and_reload(options: Dict[str, Any]) -> None:
+    config = Path(options["cwd"]) / ".mcp.json"
+
+    def configure(*names: str) -> None:
+        # An argument of its own: equal entries are one server.
+        servers = {name: {**SCRIPTED, "args": [*SCRIPTED["args"], name]} for name in names}
+        config.write_text(json.dumps({"mcpServers": servers}))
+
+    configure("a", "b")
+    env = {**os.environ, "XDG_CONFIG_HOME": f"{options['cwd']}/config", "XDG_STATE_HOME": f"{options['cwd']}/state"}
+    with Runtime(env=env, **options) as rt:
+        found = rt.discover()
+        assert [server["name"] for server in found.servers] == ["a", "b"]
+        assert found.servers[0]["source"]["path"] == str(config)
+        report = rt.connect()
+        assert report.connected == []
+        assert [entry["name"] for entry in report.needs_trust] == ["a", "b"]
+        with pytest.raises(mcprt.NeedsTrustError):
+            rt.call("exact", server="a")
+        trusted = rt.connect(trust={entry["name"]: entry["hash"] for entry in report.needs_trust})
+        assert trusted.needs_trust == []
+        assert {tool.server for tool in rt.list()} == {"a", "b"}
+
+    with Runtime(project_trust="always", env=env, **options) as rt:
+        assert rt.connect(startup_timeout=math.inf).connected == ["a", "b"]
+        pids = {view.name: view.pid for view in rt.servers()}
+        configure("a", "c")
+        assert rt.reload().changes == mcprt.Changes(added=["c"], removed=["b"], changed=[], kept=["a"])
+        assert {view.pid for view in rt.servers() if view.name == "a"} == {pids["a"]}
+        rt.reload("full")
+        assert {view.pid for view in rt.servers() if view.name == "a"} != {pids["a"]}
+        assert rt.disconnect("a") == ["a"]
+        assert {tool.server for tool in rt.list()} == {"c"}
+        with pytest.raises(mcprt.DisconnectedError):
+            rt.call("exact", server="a")
+        assert rt.connect(["a"]).needs_trust == []
+        assert rt.call("exact", server="a").raw == EXACT
+
+
+def test_a_broken_config_is_a_diagnostic(options: Dict[str, Any]) -> None:
+    (Path(options["cwd"]) / ".mcp.json").write_text('{"mcpServers": {"a": {"command": ')
+    with Runtime(project_trust="always", servers={"s": SCRIPTED}, **options) as rt:
+        found = rt.discover()
+        assert found.diagnostics[0].severity == "error"
+        assert found.diagnostics[0].path == str(Path(options["cwd"]) / ".mcp.json")
+        assert rt.connect().connected == ["s"]
+
+
+def test_an_unknown_option_of_the_c_api_is_named(options: Dict[str, Any]) -> None:
+    with pytest.raises(mcprt.InvalidRequestError, match="noSuchOption"):
+        Runtime(options={"noSuchOption": 1}, **options)
+
+
+def test_every_option_is_known_to_the_library(options: Dict[str, Any], tmp_path: Path) -> None:
+    nested: Dict[str, Any] = {
+        "discovery": {"project": True, "user": "own", "exclude": [], "files": [], "filter_exa": False, "filter_browser": False},
+        "cache": {"dir": tmp_path / "cache", "ttl": 60, "enabled": True},
+        "tool_names": {"prefix": "mcp_", "max_length": 64},
+        "limits": {"message_bytes": 1 << 20, "pages": 10, "tools": 100, "config_bytes": 1 << 20},
+        "log": {"level": "warn"},
+        "client_info": {"name": "test", "version": "1"},
+        "runtime": {"max_procs": 2, "memory_limit": 1 << 30, "gc_percent": 100},
+        "auth": {"store": "memory"},
+    }
+    plain: Dict[str, Any] = dict(
+        env={}, servers={}, startup_timeout=0.25, uncached="wait", gate="timer", timeout=30, max_timeout=3600,
+        request_timeout=300, grace=2, project_trust="recorded", reconnect="auto", lazy=False, idle_timeout=0,
+        max_concurrent_starts=16, max_in_flight=4096, queue_bytes=1 << 28, max_notices=4096, notice_bytes=1 << 24,
+        env_policy="inherit", share=False, watch="off", pinning="off", spill=None, trace=None,
+    )  # fmt: skip
+    Runtime(**{**options, **nested, **plain}).close()
+
+
+def test_closing_ends_the_processes(options: Dict[str, Any]) -> None:
+    rt = Runtime(servers={"s": SCRIPTED, "d": demo()}, **options)
+    rt.connect()
+    pids = [view.pid or 0 for view in rt.servers()]
+    assert all(pids) and all(alive(pid) for pid in pids)
+    with ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(rt.call, "mcp_s_hang") for _ in range(4)]
+        time.sleep(0.05)
+        rt.close()
+        assert {type(call.exception(5)) for call in calls} == {mcprt.ClosedError}
+    wait_until(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_a_forgotten_runtime_ends_its_processes(options: Dict[str, Any]) -> None:
+    rt = Runtime(servers={"s": SCRIPTED}, **options)
+    rt.connect()
+    pid = rt.servers()[0].pid or 0
+    assert alive(pid)
+    del rt
+    gc.collect()
+    wait_until(lambda: not alive(pid))
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "sys.exit()", "os._exit(0)"])
+def test_a_host_that_ends_leaves_no_server(options: Dict[str, Any], end: str) -> None:
+    program = (
+        "import json, os, signal, sys, mcprt\n"
+        "rt = mcprt.Runtime(servers=json.loads(sys.argv[2]), **json.loads(sys.argv[1]))\n"
+        "rt.connect()\n"
+        "print(*[view.pid for view in rt.servers()], flush=True)\n" + end
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(options, default=str), json.dumps({"s": SCRIPTED, "d": demo()})],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 2 and done.stderr == ""
+    wait_until(lambda: not any(alive(pid) for pid in pids), 2.5)
+
+
+def test_a_forked_pool_is_told_at_once(options: Dict[str, Any]) -> None:
+    program = """
+import multiprocessing, mcprt, time
+rt = mcprt.Runtime(discovery={"user": "none"})
+def work(n):
+    before = time.monotonic()
+    try:
+        rt.list()
+    except mcprt.ForkError as error:
+        return time.monotonic() - before < 1 and "spawn" in error.message
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(work, range(4)))
+rt.close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert (done.stdout, done.stderr) == ("[True, True, True, True]\n", "")
+
+
+def test_nothing_is_written_to_stdout_or_stderr(options: Dict[str, Any]) -> None:
+    program = (
+        "import json, sys, mcprt\n"
+        "servers = json.loads(sys.argv[2])\n"
+        "with mcprt.Runtime(servers=servers, **json.loads(sys.argv[1])) as rt:\n"
+        "    rt.connect(uncached='background')\n"
+        "    try: rt.call('mcp_s_die')\n"
+        "    except mcprt.MCPError: pass\n"
+    )
+    servers = {"s": SCRIPTED, "bad": demo("--fail-start", "noise"), "none": {"command": "/nonexistent"}}
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(options, default=str), json.dumps(servers)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
