@@ -216,8 +216,8 @@ func (op *callOp) send(t target) bool {
 		c.Meta = op.req.Meta
 	}
 	if op.timeout > 0 {
-		c.Timeout = op.timeout - time.Since(op.began)
-		if c.Timeout <= 0 {
+		c.Timeout, c.Spent = op.timeout, time.Since(op.began)
+		if c.Spent >= c.Timeout {
 			sess.Release()
 			op.fail(op.late(t.view))
 			return true

@@ -551,6 +551,9 @@ func TestCancelAndTimeout(t *testing.T) {
 			if took := time.Since(start); a.st != ETimeout || took < 1500*time.Millisecond || took > 1600*time.Millisecond {
 				t.Errorf("%s timed out after %v: %s", req, took, a.raw)
 			}
+			if data := a.obj["error"].(map[string]any)["data"].(map[string]any); data["timeoutMs"] != 1500.0 {
+				t.Errorf("%s: data %v", req, data)
+			}
 			if a.obj["result"] == nil {
 				t.Errorf("%s: a timeout has no result for the model: %s", req, a.raw)
 			}

@@ -298,3 +298,20 @@ func TestDamagedTrust(t *testing.T) {
 		r.m.Close(0)
 	})
 }
+
+// TestTrustedDuplicates: two entries for one connection start one server, also
+// when they are approved only after they were discovered.
+func TestTrustedDuplicates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := echo(), echo()
+		r, dir := newProject(t, servers{"a": a, "b": b}, map[string]any{"projectTrust": "recorded"})
+		write(t, filepath.Join(dir, ".mcp.json"), mcpJSON(entry("a", ""), entry("b", "")))
+		first := r.must(VerbConnect, `{}`)
+		both := fmt.Sprintf(`{"trust":{"a":%q,"b":%q}}`, first.needs(t, "a"), first.needs(t, "b"))
+		got := r.must(VerbConnect, both)
+		if dials := a.Counts().Dials + b.Counts().Dials; dials != 1 || len(got.names("tools")) != 1 {
+			t.Errorf("%d dials, tools %v", dials, got.names("tools"))
+		}
+		r.m.Close(0)
+	})
+}

@@ -44,6 +44,9 @@ func (s state) showsTools() bool {
 	return true
 }
 
+// running tells whether there is, or soon will be, a process of this server.
+func (s state) running() bool { return s == stateConnecting || s == stateReady || s == stateBackoff }
+
 // final tells a waiting call that waiting longer gives nothing. idle is not in
 // it: a demand leaves idle at once.
 func (s state) final() bool {

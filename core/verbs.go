@@ -165,11 +165,7 @@ func (m *Manager) prepare(ctx context.Context, r *connectRequest, rep *report) e
 	if found := m.result(); found != nil {
 		rep.invalid(found, r.Only)
 	}
-	for name, hash := range r.Trust {
-		if _, err := m.trustAdd(name, hash); err != nil {
-			rep.errors[name] = fault.From(err)
-		}
-	}
+	m.trust(ctx, r.Trust, func(name string, err error) { rep.errors[name] = fault.From(err) })
 	return nil
 }
 

@@ -68,11 +68,12 @@ func (s *Session) start(p *pending) {
 	}
 	p.started = time.Now()
 	if t := p.call.Timeout; t > 0 {
-		p.deadline = s.now().Add(t)
+		began := s.now().Add(-p.call.Spent)
+		p.deadline = began.Add(t)
 		if p.call.MaxTimeout > 0 {
-			p.ceiling = s.now().Add(max(p.call.MaxTimeout, t))
+			p.ceiling = began.Add(max(p.call.MaxTimeout, t))
 		}
-		p.timer = time.AfterFunc(t, p.expire)
+		p.timer = time.AfterFunc(max(t-p.call.Spent, 0), p.expire)
 	}
 	s.register(p)
 	s.mu.Unlock()
