@@ -37,7 +37,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-extra race fuzz lint lock install clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples test-extra race sanitize fuzz lint lock install clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -102,7 +102,7 @@ build/real_test: testservers/real_test.c examples/c/json.h include/mcprt.h build
 
 # ---- test ----------------------------------------------------------------
 
-test: test-go test-python test-node test-real ## Run every test; all that they need is installed into the project
+test: test-go test-python test-node test-real test-examples ## Run every test; all that they need is installed into the project
 
 test-go: build ## Run the tests of the Go and C parts
 	@test -z "$${MCPRT_NO_VALGRIND:-}" || echo 'valgrind is not installed: the checks that need it are left out'
@@ -120,10 +120,17 @@ test-real: build build/real_test $(STAMPS)/python $(STAMPS)/node $(STAMPS)/tests
 	cd testservers && PYTHONPATH=../bindings/python/src ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py
 	$(NODE) --test testservers/real.test.mjs
 
-test-extra: race fuzz lint ## Run what takes longer or analyses: race, fuzz, lint
+test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples
+
+test-extra: race sanitize fuzz lint ## Run what takes longer or analyses: race, sanitize, fuzz, lint
 
 race: ## Run the Go tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./...
+
+sanitize: ## Run the C API's tests over the whole library under ASan with UBSan, and under the race detector
+	capi/testdata/sanitize.sh address
+	capi/testdata/sanitize.sh race
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@found=0; \
