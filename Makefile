@@ -21,10 +21,10 @@ FUZZTIME ?= 20s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 UV          := uv==0.13.9
 
-STAMPS := build/stamps
-VENV   := .venv
-PIP    := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
-LIB    := build/libmcprt.so.0
+STAMPS      := build/stamps
+VENV        := .venv
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes
+LIB         := build/libmcprt.so.0
 
 GO_SOURCES := go.mod go.sum $(shell find capi core cmd internal -name '*.go')
 C_SOURCES  := include/mcprt.h $(shell find capi -name '*.[ch]') capi/mcprt.map
@@ -73,18 +73,17 @@ demo: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/node ## Show
 
 # ---- what tests need -----------------------------------------------------
 
-$(STAMPS)/venv:
+$(STAMPS)/python: bindings/python/requirements-dev.txt
 	@mkdir -p $(@D)
 	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
-# One after the other: two pips in one environment disturb each other.
-$(STAMPS)/python: bindings/python/requirements-dev.txt $(STAMPS)/venv
-	$(PIP) install --require-hashes -r $<
-	@touch $@
-
-$(STAMPS)/testservers-python: testservers/requirements.txt $(STAMPS)/python
-	$(PIP) install --require-hashes -r $<
+# An environment of their own: the servers' pins and the tests' need not agree.
+$(STAMPS)/testservers-python: testservers/requirements.txt
+	@mkdir -p $(@D)
+	$(PYTHON) -m venv testservers/.venv
+	testservers/.venv/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 $(STAMPS)/node: bindings/node/package.json bindings/node/package-lock.json
@@ -181,4 +180,4 @@ install: build ## Install into DESTDIR and PREFIX (/usr/local)
 	install -D -m 755 build/mcprt $(DESTDIR)$(PREFIX)/bin/mcprt
 
 clean: ## Remove all that was built or installed into the project
-	rm -rf build dist $(VENV) testservers/node_modules bindings/node/node_modules examples/node/node_modules
+	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/node/node_modules examples/node/node_modules

@@ -53,7 +53,12 @@ def test_readme_node(project: Path, home: Dict[str, str]) -> None:
 
 
 def test_readme_c(project: Path, home: Dict[str, str]) -> None:
-    (project / "program.c").write_text(program("c"))
+    # The README shows the calls alone.
+    (project / "program.c").write_text(
+        "#include <mcprt.h>\n#include <stdio.h>\nint main(void) {\n  mcprt_mgr mgr;\n  mcprt_buf out;\n"
+        + program("c")
+        + "  puts(out.ptr);\n  mcprt_buf_free(&out);\n  mcprt_close(mgr, -1);\n  mcprt_free(mgr);\n  return 0;\n}\n"
+    )
     run(["cc", "-Wall", "-Werror", "program.c", f"-I{ROOT}/include", f"-L{BUILD}", "-lmcprt", "-o", "program"], project)
     reply = json.loads(run(["./program"], project, LD_LIBRARY_PATH=str(BUILD), **home))
     assert reply["result"]["content"] == [{"type": "text", "text": "hi"}]
