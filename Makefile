@@ -21,10 +21,10 @@ FUZZTIME ?= 20s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 UV          := uv==0.13.9
 
-STAMPS := build/stamps
-VENV   := .venv
-PIP    := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
-LIB    := build/libmcprt.so.0
+STAMPS      := build/stamps
+VENV        := .venv
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes
+LIB         := build/libmcprt.so.0
 
 GO_SOURCES := go.mod go.sum $(shell find capi core cmd internal -name '*.go')
 C_SOURCES  := include/mcprt.h $(shell find capi -name '*.[ch]') capi/mcprt.map
@@ -37,7 +37,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-extra race sanitize fuzz lint lock install clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples test-extra race sanitize fuzz lint lock install clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -73,18 +73,17 @@ demo: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/node ## Show
 
 # ---- what tests need -----------------------------------------------------
 
-$(STAMPS)/venv:
+$(STAMPS)/python: bindings/python/requirements-dev.txt
 	@mkdir -p $(@D)
 	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
-# One after the other: two pips in one environment disturb each other.
-$(STAMPS)/python: bindings/python/requirements-dev.txt $(STAMPS)/venv
-	$(PIP) install --require-hashes -r $<
-	@touch $@
-
-$(STAMPS)/testservers-python: testservers/requirements.txt $(STAMPS)/python
-	$(PIP) install --require-hashes -r $<
+# An environment of their own: the servers' pins and the tests' need not agree.
+$(STAMPS)/testservers-python: testservers/requirements.txt
+	@mkdir -p $(@D)
+	$(PYTHON) -m venv testservers/.venv
+	testservers/.venv/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 $(STAMPS)/node: bindings/node/package.json bindings/node/package-lock.json
@@ -102,7 +101,7 @@ build/real_test: testservers/real_test.c examples/c/json.h include/mcprt.h build
 
 # ---- test ----------------------------------------------------------------
 
-test: test-go test-python test-node test-real ## Run every test; all that they need is installed into the project
+test: test-go test-python test-node test-real test-examples ## Run every test; all that they need is installed into the project
 
 test-go: build ## Run the tests of the Go and C parts
 	@test -z "$${MCPRT_NO_VALGRIND:-}" || echo 'valgrind is not installed: the checks that need it are left out'
@@ -120,14 +119,17 @@ test-real: build build/real_test $(STAMPS)/python $(STAMPS)/node $(STAMPS)/tests
 	cd testservers && PYTHONPATH=../bindings/python/src ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py
 	$(NODE) --test testservers/real.test.mjs
 
+test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples
+
 test-extra: race sanitize fuzz lint ## Run what takes longer or analyses: race, sanitize, fuzz, lint
 
 race: ## Run the Go tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./...
 
-sanitize: ## Run the C tests over the whole library under ASan, UBSan and the race detector
-	sh capi/testdata/sanitize.sh address
-	sh capi/testdata/sanitize.sh race
+sanitize: ## Run the C API's tests over the whole library under ASan with UBSan, and under the race detector
+	capi/testdata/sanitize.sh address
+	capi/testdata/sanitize.sh race
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@found=0; \
@@ -178,4 +180,4 @@ install: build ## Install into DESTDIR and PREFIX (/usr/local)
 	install -D -m 755 build/mcprt $(DESTDIR)$(PREFIX)/bin/mcprt
 
 clean: ## Remove all that was built or installed into the project
-	rm -rf build dist $(VENV) testservers/node_modules bindings/node/node_modules examples/node/node_modules
+	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/node/node_modules examples/node/node_modules

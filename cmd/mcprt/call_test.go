@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestReadArguments(t *testing.T) {
@@ -136,5 +138,30 @@ func TestCall(t *testing.T) {
 				t.Errorf("more was written than wanted: %+v", got)
 			}
 		})
+	}
+}
+
+func TestInterruptCancelsACall(t *testing.T) {
+	flags := append([]string{"call", "slow", "--server", "demo", "--arg", "ms=20000", "--trust-project"}, project(t)...)
+	cmd := tool(t, flags...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// In the connect or in the call, wherever the command is after a second: it ends the same way.
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	time.Sleep(time.Second)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || out.Len() != 0 || errOut.String() != "mcprt: interrupted\n" {
+		t.Errorf("status %d, stdout %q, stderr %q", code, out.String(), errOut.String())
+	}
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("the interrupted call took %v", took)
 	}
 }
