@@ -126,7 +126,12 @@ test('progress and elicitation', async (t) => {
   await runtime.connect({ startupTimeoutMs: 0 })
   /** @type {number[]} */
   const steps = []
-  await runtime.call('mcp_x_steps', {}, { onProgress: ({ progress }) => steps.push(progress) })
+  await runtime.call('mcp_x_steps', {}, {
+    onProgress({ progress }) {
+      steps.push(progress)
+      if (progress === 3) void runtime.call('mcp_x_release')
+    },
+  })
   assert.deepEqual(steps, [1, 2, 3])
   assert.deepEqual((await runtime.call('mcp_x_ask')).json.answer, { action: 'accept', content: { name: 'x: Your name?' } })
 })
