@@ -3,6 +3,8 @@ package core
 import (
 	"bytes"
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/mcprt/mcprt/core/config"
@@ -43,18 +45,24 @@ func startable(found *config.Result) map[string]*config.Entry {
 	return entries
 }
 
-// adopt takes what discovery found: new servers are added, idle ones get their
-// new config. What runs goes on as it is until a reload.
+// adopt takes what discovery found: new servers are added, those that do not run
+// get their new config or go. What runs goes on as it is until a reload.
 func (m *Manager) adopt(found *config.Result) {
+	entries := startable(found)
 	fx := m.newEffects()
 	m.mu.Lock()
 	m.found = found
-	for name, e := range startable(found) {
+	for name, s := range m.servers {
+		if entries[name] == nil && !s.pinned && !s.state.running() {
+			m.apply(s, event{kind: evRemove}, fx)
+		}
+	}
+	for name, e := range entries {
 		s := m.servers[name]
 		switch {
 		case s == nil:
 			m.add(e, e.Origin.Level == config.LevelHost && e.Origin.Provider == "inline", fx)
-		case s.pinned, s.state == stateConnecting, s.state == stateReady, s.state == stateBackoff:
+		case s.pinned, s.state.running():
 		default:
 			s.use(e)
 			fx.changed[s] = true
@@ -146,9 +154,31 @@ func (m *Manager) resolveAll(entries []*config.Entry) map[*config.Entry]*config.
 	return out
 }
 
+// trust records hashes by server name and discovers again, since an entry that is
+// trusted may take a name or turn out to be the same connection as another one. An
+// entry that changed meanwhile has another hash then. The caller holds discovering.
+func (m *Manager) trust(ctx context.Context, hashes map[string]string, failed func(name string, err error)) {
+	recorded := false
+	for name, hash := range hashes {
+		if err := m.trustAdd(name, hash); err != nil {
+			failed(name, err)
+		} else {
+			recorded = true
+		}
+	}
+	if !recorded {
+		return
+	}
+	found, err := m.discover(ctx)
+	if err != nil {
+		failed(".mcp.json", err)
+		return
+	}
+	m.adopt(found)
+}
+
 // trustAdd records that the entry which discover showed with this hash may run.
-// An entry that changed since has another hash and is not trusted by it.
-func (m *Manager) trustAdd(name, hash string) (any, error) {
+func (m *Manager) trustAdd(name, hash string) error {
 	found := m.result()
 	var e *config.Entry
 	if found != nil {
@@ -161,20 +191,19 @@ func (m *Manager) trustAdd(name, hash string) (any, error) {
 	if e == nil {
 		f := fault.New(fault.NeedsTrust, fault.StageConfig, "no server %q with this hash was discovered; it may have changed: discover again and look at it", name)
 		f.Server = name
-		return nil, f
+		return f
 	}
 	if !e.Trusted {
 		t, err := m.store.trust()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		err = t.Add(store.Record{Hash: e.Hash, Path: e.Origin.Path, Project: m.opts.Cwd, Provider: e.Origin.Provider, Name: e.Name, AddedAt: time.Now().UTC()})
 		if err != nil {
-			return nil, fault.New(fault.Config, fault.StageConfig, "the trust record could not be written: %w", err)
+			return fault.New(fault.Config, fault.StageConfig, "the trust record could not be written: %w", err)
 		}
 	}
-	m.setTrusted(hash, true)
-	return map[string]any{"added": true, "hash": hash, "server": e.Name}, nil
+	return nil
 }
 
 func (m *Manager) trustRemove(hash string) (any, error) {
@@ -186,35 +215,61 @@ func (m *Manager) trustRemove(hash string) (any, error) {
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the trust record could not be removed: %w", err)
 	}
-	m.setTrusted(hash, false)
+	m.checkTrust()
 	return map[string]any{"removed": removed}, nil
 }
 
-// setTrusted makes the known entries agree with the records: every start checks
-// them. Entries never change in place, since snapshots hold them.
-func (m *Manager) setTrusted(hash string, trusted bool) {
+// trusted compares one entry with the records as they are now.
+func (m *Manager) trusted(e *config.Entry) bool {
+	return e.TrustedBy(m.opts.ProjectTrust, func(hash string) bool { return m.store.trusted()[hash] })
+}
+
+// checkTrust makes the known entries agree with the records, which other processes
+// change too. Entries never change in place, since snapshots hold them.
+func (m *Manager) checkTrust() {
+	recorded := sync.OnceValue(m.store.trusted)
 	turn := func(e *config.Entry) *config.Entry {
-		if e.Hash != hash || e.Origin.Level != config.LevelProject || m.opts.ProjectTrust != "recorded" {
+		trusted := e.TrustedBy(m.opts.ProjectTrust, func(hash string) bool { return recorded()[hash] })
+		if trusted == e.Trusted {
 			return e
 		}
 		c := *e
 		c.Trusted = trusted
 		return &c
 	}
+	m.mu.Lock()
+	asks := m.found != nil && slices.ContainsFunc(m.found.Entries, func(e *config.Entry) bool { return e.Origin.Level == config.LevelProject })
+	m.mu.Unlock()
+	if !asks || m.opts.ProjectTrust != config.TrustRecorded {
+		return
+	}
+	recorded() // reads a file: not under the lock
 	fx := m.newEffects()
 	m.mu.Lock()
-	if m.found != nil {
-		next := *m.found
-		next.Entries = nil
-		for _, e := range m.found.Entries {
-			next.Entries = append(next.Entries, turn(e))
-		}
-		m.found = &next
+	next := *m.found
+	next.Entries = nil
+	for _, e := range m.found.Entries {
+		next.Entries = append(next.Entries, turn(e))
 	}
+	m.found = &next
 	for _, s := range m.servers {
 		if e := turn(s.entry); e != s.entry {
 			s.use(e)
 			fx.changed[s] = true
+		}
+	}
+	m.publish(fx)
+	m.mu.Unlock()
+	m.finish(fx)
+}
+
+// startTrusted starts the servers that waited for this hash.
+func (m *Manager) startTrusted(hash string) {
+	fx := m.newEffects()
+	m.mu.Lock()
+	for _, s := range m.servers {
+		if s.state == stateNeedsTrust && s.entry.Trusted && s.entry.Hash == hash {
+			m.apply(s, event{kind: evStart}, fx)
 		}
 	}
 	m.publish(fx)

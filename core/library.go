@@ -27,7 +27,13 @@ func (op *callOp) own() {
 	case "mcprt/trust.list":
 		result, err = m.store.trustList()
 	case "mcprt/trust.add":
-		result, err = m.trustAdd(params.Server, params.Hash)
+		m.discovering.Lock()
+		m.trust(m.ctx, map[string]string{params.Server: params.Hash}, func(_ string, failed error) { err = failed })
+		m.discovering.Unlock()
+		if err == nil {
+			m.startTrusted(params.Hash)
+			result = map[string]any{"added": true, "hash": params.Hash}
+		}
 	case "mcprt/trust.remove":
 		result, err = m.trustRemove(params.Hash)
 	case "mcprt/stats":

@@ -44,6 +44,9 @@ func (s state) showsTools() bool {
 	return true
 }
 
+// running tells whether there is, or soon will be, a process of this server.
+func (s state) running() bool { return s == stateConnecting || s == stateReady || s == stateBackoff }
+
 // final tells a waiting call that waiting longer gives nothing. idle is not in
 // it: a demand leaves idle at once.
 func (s state) final() bool {
@@ -93,6 +96,7 @@ const (
 	evRelisted                   // a list after list_changed arrived
 	evRelistFailed               //
 	evRelistAgain                // the timer after a failed relist
+	evUntrusted                  // an attempt found that the trust record is gone
 )
 
 // machine is the state of one server as plain values: what step changes.
@@ -237,8 +241,7 @@ func (m machine) demand(f facts) (machine, action) {
 		return m, action{}
 	case stateFailed:
 		if m.retryable && !f.now.Before(m.retryAt) {
-			m.resetCounters()
-			return m.begin(f)
+			return m.begin(f) // once: with the counters as they are, another failure ends it at once
 		}
 	}
 	return m, action{refuse: true}
@@ -315,6 +318,9 @@ func (m machine) attempt(kind evKind, f facts) (machine, action) {
 		return m, action{newError: true, cancel: true}
 	case evInput:
 		m.state, m.settled = stateNeedsInput, true
+		return m, action{newError: true}
+	case evUntrusted:
+		m.state, m.settled = stateNeedsTrust, true
 		return m, action{newError: true}
 	case evLost:
 		return m.failed(f, action{cancel: true})

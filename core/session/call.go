@@ -68,11 +68,12 @@ func (s *Session) start(p *pending) {
 	}
 	p.started = time.Now()
 	if t := p.call.Timeout; t > 0 {
-		p.deadline = s.now().Add(t)
+		began := s.now().Add(-p.call.Spent)
+		p.deadline = began.Add(t)
 		if p.call.MaxTimeout > 0 {
-			p.ceiling = s.now().Add(max(p.call.MaxTimeout, t))
+			p.ceiling = began.Add(max(p.call.MaxTimeout, t))
 		}
-		p.timer = time.AfterFunc(t, p.expire)
+		p.timer = time.AfterFunc(max(t-p.call.Spent, 0), p.expire)
 	}
 	s.register(p)
 	s.mu.Unlock()
@@ -103,9 +104,29 @@ func (s *Session) write(p *pending, again *retry) {
 		meta = s.meta
 	}
 	message := appendRequest((*buf)[:0], p.id, &p.call, meta, again)
+	if conn, ok := s.conn.(transport.Prompt); ok {
+		seq, sent, err := conn.TrySend(message)
+		if !sent && err == nil { // the server does not read: only this call may wait for it, not its caller
+			message := bytes.Clone(message)
+			go func() {
+				defer s.guard()
+				seq, err := s.conn.Send(p.ctx, message)
+				s.written(p, seq, err)
+			}()
+			giveBuffer(buf, message)
+			return
+		}
+		giveBuffer(buf, message)
+		s.written(p, seq, err)
+		return
+	}
 	seq, err := s.conn.Send(p.ctx, message)
 	giveBuffer(buf, message)
+	s.written(p, seq, err)
+}
 
+// written notes what became of p's message.
+func (s *Session) written(p *pending, seq uint64, err error) {
 	s.mu.Lock()
 	if err != nil {
 		open := s.remove(p)

@@ -109,6 +109,7 @@ type Call struct {
 	Arguments  []byte        // raw JSON object; nil is sent as {}
 	Meta       []byte        // raw object merged into params._meta, or nil
 	Timeout    time.Duration // 0: none
+	Spent      time.Duration // of Timeout, before Start: a call may have waited for its server
 	MaxTimeout time.Duration // ceiling where progress extends Timeout; 0: none
 	// Progress, when set, asks the server for progress and gets each notification's
 	// params; never after Done. Progress extends Timeout even when it is nil.

@@ -33,7 +33,7 @@ exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
 groups= timer= reading=1
 tell() { for g in $groups; do kill -s "$1" -- "-$g"; done; }
 sweep() {
-  trap '' WINCH USR2
+  trap '' URG USR2
   [ -z "$timer" ] || kill -s KILL "$timer"
   if [ -n "$groups" ]; then
     tell TERM
@@ -43,12 +43,13 @@ sweep() {
   exit 0
 }
 died() {
-  trap '' WINCH
+  trap '' URG
   reading=1 # the signal may have ended the read below, which is not the end
-  { sleep 0.1 || sleep 1; kill -s USR2 $$; } &
+  # Again and again: a signal just before a read begins does not end that read.
+  { while sleep 0.1 || sleep 1; do kill -s USR2 $$ || exit; done; } &
   timer=$!
 }
-trap died WINCH
+trap died URG
 trap sweep USR2
 [ "$PPID" = "$1" ] || died
 while [ -n "$reading" ]; do

@@ -65,8 +65,9 @@ func strangers() []*os.File {
 // guardAttr takes the guard out of the host's session, and has the kernel tell it
 // when the host is gone: the pipe alone does not where the host forked a child
 // that never execs and thus holds the pipe open. The signal comes when the
-// spawning *thread* ends, so that the guard's goroutine keeps its thread. It is one
-// that a shell survives when it comes before the trap for it is set.
+// spawning *thread* ends, so that the guard's goroutine keeps its thread. The signal
+// is one that a shell survives when it comes before the trap for it is set; SIGWINCH
+// would be another, but bash does not let it interrupt a read.
 func guardAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGWINCH}
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGURG}
 }
