@@ -102,13 +102,14 @@ test('a program stays while a call runs, or an event is awaited', async () => {
   const ended = await program(`
     const runtime = await Runtime.open()
     runtime.call('mcp_demo_slow', { ms: 100 }).then(({ text }) => console.log(text))
+    await new Promise((resolve) => process.once('beforeExit', resolve))
     setTimeout(() => runtime.call('mcp_demo_flood', { count: 1 }), 50).unref()
     for await (const { type } of runtime.events()) {
       console.log(type)
       break
     }
   `)
-  assert.deepEqual(ended, { code: 0, stdout: 'log\nslept 100 ms\n', stderr: '' })
+  assert.deepEqual(ended, { code: 0, stdout: 'slept 100 ms\nlog\n', stderr: '' })
 })
 
 test('ref keeps a program alive, unref lets it go', async () => {

@@ -22,7 +22,7 @@ export const RAW_SCHEMA = '{"type":"object","properties":{"n":{"type":"integer",
 
 const TOOLS = `[
   {"name":"raw","description":"a result that must not change","inputSchema":${RAW_SCHEMA}},
-  ${['ask', 'big', 'die', 'env', 'hang', 'steps'].map((name) => `{"name":"${name}","inputSchema":{"type":"object"}}`).join(',')}
+  ${['ask', 'big', 'die', 'env', 'hang', 'release', 'steps'].map((name) => `{"name":"${name}","inputSchema":{"type":"object"}}`).join(',')}
 ]`.replaceAll('\n', '')
 
 /** @param {string} json without line ends */
@@ -30,6 +30,8 @@ function send(json) {
   process.stdout.write(`${json}\n`)
 }
 
+/** Answers the call of steps, once somebody asks for its release. */
+let release = () => {}
 /** @type {Map<string, (answer: any) => void>} */
 const questions = new Map()
 
@@ -45,6 +47,9 @@ function call({ name, arguments: args = {}, _meta }, answer) {
     for (let progress = 1; progress <= 3; progress++) {
       send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: _meta?.progressToken, progress, total: 3 } }))
     }
+    release = () => answer('{"content":[]}')
+  } else if (name === 'release') {
+    release()
     answer('{"content":[]}')
   } else if (name === 'ask') {
     questions.set('q1', (reply) => answer(`{"content":[],"answer":${JSON.stringify(reply)}}`))

@@ -2,12 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
 import { Runtime } from '../index.js'
 import { RAW_RESULT, RAW_SCHEMA } from './server.js'
 
@@ -126,7 +128,12 @@ test('progress and elicitation', async (t) => {
   await runtime.connect({ startupTimeoutMs: 0 })
   /** @type {number[]} */
   const steps = []
-  await runtime.call('mcp_x_steps', {}, { onProgress: ({ progress }) => steps.push(progress) })
+  await runtime.call('mcp_x_steps', {}, {
+    onProgress({ progress }) {
+      steps.push(progress)
+      if (progress === 3) void runtime.call('mcp_x_release')
+    },
+  })
   assert.deepEqual(steps, [1, 2, 3])
   assert.deepEqual((await runtime.call('mcp_x_ask')).json.answer, { action: 'accept', content: { name: 'x: Your name?' } })
 })
@@ -217,6 +224,21 @@ test('mistakes are told by class', async (t) => {
   await assert.rejects(runtime.call('raw', {}, { server: 'y' }), { name: 'UnknownServerError', code: 'unknown_server' })
   await assert.rejects(runtime.request('x', 'no/such/method'), { name: 'RPCError', code: 'rpc_error' })
   await assert.rejects(runtime.request('x', 'tools/call', { name: 'raw' }), { name: 'InvalidRequestError' })
+})
+
+test('the servers of a worker that forgot to close end with the worker', async () => {
+  const options = { cwd: folder, discovery: { project: false, user: 'none' }, cache: { enabled: false }, servers: { x: server() } }
+  const worker = new Worker(
+    `import(${JSON.stringify(new URL('../index.js', import.meta.url).href)}).then(async ({ Runtime }) => {
+      const runtime = await Runtime.open(${JSON.stringify(options)})
+      await runtime.connect({ startupTimeoutMs: 0 })
+      require('node:worker_threads').parentPort.postMessage((await runtime.servers())[0].pid)
+    })`,
+    { eval: true },
+  )
+  const [[started], [code]] = await Promise.all([once(worker, 'message'), once(worker, 'exit')])
+  assert.equal(code, 0)
+  await until(() => !isAlive(started), 'the end of the server')
 })
 
 for (const [how, end] of [['ends without close', ''], ['is killed', 'process.kill(process.pid, "SIGKILL")']]) {
