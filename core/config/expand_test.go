@@ -131,6 +131,7 @@ func TestParseEnvFile(t *testing.T) {
 
 func FuzzParseEnvFile(f *testing.F) {
 	f.Add([]byte("A=1\nexport B='x\ny'\nC=\"\\n\" # c"))
+	f.Add([]byte("A=\"\n\x00\""))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		vars, _ := parseEnvFile(data)
 		for name, value := range vars {
