@@ -742,7 +742,9 @@ static void test_never_drains(void) {
     EQUAL(s, MCPRT_OK);
     accepted++;
     mcprt_buf none;
-    EQUAL(submit(m, MCPRT_LIST, MCPRT_F_HOLD, 1000 + tag, "{}"), MCPRT_OK);
+    s = submit(m, MCPRT_LIST, MCPRT_F_HOLD, 1000 + tag, "{}");
+    if (s == MCPRT_EBUSY) break; /* the answer to the call is there already */
+    EQUAL(s, MCPRT_OK);
     EQUAL(mcprt_take(m, 1000 + tag, -1, &none), MCPRT_OK); /* until the other has ended */
     mcprt_buf_free(&none);
   }
