@@ -10,6 +10,7 @@
 
 #include "fork.h"
 #include "gocalls.h"
+#include "handlers.h"
 #include "text.h"
 
 _Static_assert(sizeof(size_t) >= 4 && MCPRT_FRAME_MAX < UINT32_MAX - 64, "a frame's size fits its field");
@@ -67,6 +68,7 @@ mcprt_status mcprt_open(const char *options, size_t len, mcprt_mgr *mgr, mcprt_b
   }
   if (explain_bad_pointer("options text", options, len, out)) return MCPRT_EINVAL;
   if (mp_forked()) return MCPRT_EFORK;
+  mp_adopt_handlers();
   use_default(&options, &len);
   if (bad_text("options text", options, len, out)) return MCPRT_EINVAL;
 
@@ -114,6 +116,7 @@ static mcprt_status run(mcprt_mgr mgr, int32_t verb, const char *req, size_t len
   *out = nothing;
   if (explain_bad_pointer("request", req, len, out)) return MCPRT_EINVAL;
   if (mp_forked()) return MCPRT_EFORK;
+  mp_adopt_handlers();
   struct mp_manager *m = mp_handle_get(mgr);
   if (!m) return MCPRT_EHANDLE;
   use_default(&req, &len);
@@ -155,6 +158,7 @@ static bool good_submission(int32_t verb, uint32_t flags, uint64_t tag) {
 mcprt_status mcprt_submit(mcprt_mgr mgr, int32_t verb, uint32_t flags, uint64_t tag, const char *req, size_t len) {
   if (bad_pointer(req, len) || !good_submission(verb, flags, tag)) return MCPRT_EINVAL;
   if (mp_forked()) return MCPRT_EFORK;
+  mp_adopt_handlers();
   struct mp_manager *m = mp_handle_get(mgr);
   if (!m) return MCPRT_EHANDLE;
   use_default(&req, &len);
@@ -169,6 +173,7 @@ mcprt_status mcprt_take(mcprt_mgr mgr, uint64_t tag, int32_t timeout_ms, mcprt_b
   if (!out) return MCPRT_EINVAL;
   *out = nothing;
   if (mp_forked()) return MCPRT_EFORK;
+  mp_adopt_handlers();
   struct mp_manager *m = mp_handle_get(mgr);
   if (!m) return MCPRT_EHANDLE;
   mcprt_status status = mp_take(m, tag, timeout_ms, out);
@@ -190,6 +195,7 @@ int32_t mcprt_drain(mcprt_mgr mgr, void *buf, size_t cap, size_t *used) {
   if (used) *used = 0;
   if (!used || (!buf && cap != 0)) return MCPRT_EINVAL;
   if (mp_forked()) return MCPRT_EFORK;
+  mp_adopt_handlers();
   struct mp_manager *m = mp_handle_get(mgr);
   if (!m) return MCPRT_EHANDLE;
   int32_t count = mp_drain(m, buf, cap, used);
@@ -199,6 +205,7 @@ int32_t mcprt_drain(mcprt_mgr mgr, void *buf, size_t cap, size_t *used) {
 
 int32_t mcprt_wait(mcprt_mgr mgr, int32_t timeout_ms) {
   if (mp_forked()) return MCPRT_EFORK;
+  mp_adopt_handlers();
   struct mp_manager *m = mp_handle_get(mgr);
   if (!m) return MCPRT_EHANDLE;
   int32_t result = mp_wait(m, timeout_ms);

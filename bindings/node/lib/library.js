@@ -7,6 +7,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isMainThread } from 'node:worker_threads'
 import { ABI, MINOR, Status } from './abi.js'
 import { readElf } from './elf.js'
 import { LibraryError, statusError } from './errors.js'
@@ -32,11 +33,22 @@ export function loadLibrary() {
   return loading
 }
 
+/**
+ * The first child of a Node program makes libuv set a handler for SIGCHLD that runs
+ * on whatever stack is in use. On a thread of Go that stack is too small for it, and
+ * other memory is overwritten. Go mends the handlers that exist when it starts: so
+ * let there be one, and let it stay. (The library mends later ones at its next call.)
+ */
+function settleChildSignal() {
+  if (isMainThread && process.platform !== 'win32') process.on('SIGCHLD', () => {})
+}
+
 async function load() {
   refuseMusl(process.execPath)
   const path = findLibrary(process.env.MCPRT_LIBRARY)
   refuseForeign(path)
   const koffi = await importKoffi()
+  settleChildSignal()
   let native
   try {
     native = new Native(koffi, path)

@@ -241,6 +241,41 @@ test('the servers of a worker that forgot to close end with the worker', async (
   await until(() => !isAlive(started), 'the end of the server')
 })
 
+test('signals that reach a thread of Go do no harm, whenever their handlers were set', async () => {
+  // Otherwise a handler overwrites other goroutines' stacks: this then crashes in every run.
+  const source = `
+    import { execFile } from 'node:child_process'
+    import { readdirSync } from 'node:fs'
+    import koffi from ${JSON.stringify(import.meta.resolve('koffi'))}
+    import { Runtime } from ${JSON.stringify(new URL('../index.js', import.meta.url).href)}
+    const libc = koffi.load('libc.so.6')
+    const tgkill = libc.func('int tgkill(int pid, int tid, int signal)')
+    const threads = () => readdirSync('/proc/self/task').map(Number)
+    const others = new Set(threads())
+    const runtime = await Runtime.open(${JSON.stringify({ cwd: folder, discovery: { project: false, user: 'none' }, cache: { enabled: false }, servers: { x: server() } })})
+    const child = new Promise((resolve) => execFile('true', resolve))
+    await runtime.connect({ startupTimeoutMs: 0 })
+    await child
+    const ofGo = threads().filter((thread) => !others.has(thread))
+    process.on('SIGWINCH', () => {})
+    const end = Date.now() + 30
+    while (Date.now() < end) await runtime.list()
+    const flood = setInterval(() => {
+      for (let i = 0; i < 100; i++) for (const thread of ofGo) tgkill(process.pid, thread, i % 2 ? 17 : 28)
+    }, 1)
+    for (let round = 0; round < 10; round++) {
+      await Promise.all(Array.from({ length: 200 }, () => runtime.call('mcp_x_env', { name: 'none' })))
+    }
+    clearInterval(flood)
+    await runtime.close()
+    console.log(ofGo.length > 2)`
+  const output = await new Promise((resolve) => {
+    const options = { timeout: 60_000, killSignal: /** @type {const} */ ('SIGKILL') }
+    execFile(process.execPath, ['--input-type=module', '--eval', source], options, (error, stdout, stderr) => resolve(stdout + stderr.slice(0, 500) + (error?.code ?? '')))
+  })
+  assert.equal(output, 'true\n')
+})
+
 for (const [how, end] of [['ends without close', ''], ['is killed', 'process.kill(process.pid, "SIGKILL")']]) {
   test(`no server outlives a program that ${how}`, async () => {
     const source = `
