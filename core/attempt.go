@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcprt/mcprt/core/config"
@@ -68,14 +69,20 @@ func (at *attempt) fail(err error) {
 	f := fault.From(err).Clone()
 	f.Server = at.entry.Name
 	kind := evFailed
-	if f.Code == fault.NeedsInput {
+	switch f.Code {
+	case fault.NeedsInput:
 		kind = evInput
+	case fault.NeedsTrust:
+		kind = evUntrusted
 	}
 	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f})
 }
 
 func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	m, name := at.m, at.entry.Name
+	if !m.trusted(at.entry) {
+		return nil, needsTrust(at.entry)
+	}
 	resolved, err := m.resolve(at.entry)
 	if err != nil {
 		return nil, err
@@ -100,6 +107,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	timeout := m.serverTimeout(&at.entry.Server)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	h := &handler{at: at, clean: clean}
 	cfg := session.Config{
 		Server:       name,
 		Dial:         startClock(dial, timeout, cancel, name),
@@ -109,7 +117,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		ProbeTimeout: probeTimeout,
 		Timeout:      timeout,
 		Limits:       session.Limits{Pages: m.opts.Limits.Pages, Tools: m.opts.Limits.Tools},
-		Handler:      &handler{at: at, clean: clean},
+		Handler:      h,
 	}
 	if stored != nil && !at.probe {
 		cfg.Known = stored.verdict
@@ -120,6 +128,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	}
 	list, err := sess.ListTools(ctx)
 	if err != nil {
+		h.given.Store(true)
 		sess.Close(abortGrace)
 		<-sess.Done()
 		return nil, clean.fault(cause(ctx, err))
@@ -180,6 +189,7 @@ func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *co
 type handler struct {
 	at    *attempt
 	clean *redactor
+	given atomic.Bool // the attempt gives the session up, and says itself why
 }
 
 func (h *handler) Notification(_ *session.Session, method string, params []byte) {
@@ -188,15 +198,15 @@ func (h *handler) Notification(_ *session.Session, method string, params []byte)
 	case "notifications/tools/list_changed":
 		m.fire(h.at.s, event{kind: evListChanged, gen: h.at.gen})
 	case "notifications/resources/list_changed":
-		m.note(rawNotice{kind: "resources_changed", server: name})
+		m.tell(rawNotice{kind: "resources_changed", server: name})
 	case "notifications/prompts/list_changed":
-		m.note(rawNotice{kind: "prompts_changed", server: name})
+		m.tell(rawNotice{kind: "prompts_changed", server: name})
 	case "notifications/resources/updated":
-		m.note(pick("resource_updated", name, params, "uri"))
+		m.tell(pick("resource_updated", name, params, "uri"))
 	case "notifications/message":
-		m.note(pick("log", name, params, "level", "logger", "data"))
+		m.tell(pick("log", name, params, "level", "logger", "data"))
 	default:
-		m.note(rawNotice{kind: "notification", server: name, fields: []rawField{{"method", encode(method)}, {"params", cloneOrNull(params)}}})
+		m.tell(rawNotice{kind: "notification", server: name, fields: []rawField{{"method", encode(method)}, {"params", cloneOrNull(params)}}})
 	}
 }
 
@@ -205,6 +215,9 @@ func (h *handler) Request(ctx context.Context, _ *session.Session, method string
 }
 
 func (h *handler) Lost(_ *session.Session, err *fault.Error) {
+	if h.given.Load() {
+		return
+	}
 	f := h.clean.fault(err)
 	f.Server = h.at.entry.Name
 	h.at.m.fire(h.at.s, event{kind: evLost, gen: h.at.gen, err: f})

@@ -45,6 +45,7 @@ type callOp struct {
 
 	mu       sync.Mutex
 	stop     func() // ends what the call does at the moment
+	step     int    // the resends when stop was noted
 	canceled bool
 }
 
@@ -55,7 +56,9 @@ func (m *Manager) startCall(tag uint64, req []byte, out *outcome) func() {
 		return func() {}
 	}
 	if op.req.Server == "" && op.req.Method != "" {
-		m.goSafe(func() { op.own() })
+		if !m.goSafe(op.own) {
+			op.fail(errClosed)
+		}
 		return func() {}
 	}
 	op.route()
@@ -119,11 +122,15 @@ func (op *callOp) cancel() {
 	}
 }
 
-// during notes how to stop what the call does now; false when it was cancelled meanwhile.
-func (op *callOp) during(stop func()) bool {
+// during notes how to stop what the call does in this step; false when it was
+// cancelled meanwhile. A send that has failed already may have begun the next step
+// before the last one is noted here.
+func (op *callOp) during(step int, stop func()) bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	op.stop = stop
+	if step >= op.step {
+		op.stop, op.step = stop, step
+	}
 	return !op.canceled
 }
 
@@ -179,7 +186,14 @@ func (op *callOp) route() {
 		return
 	}
 	if op.timeout = op.m.callTimeout(op.req.TimeoutMs, &t.view.entry.Server); !op.send(t) {
-		op.m.goSafe(op.demand)
+		op.later()
+	}
+}
+
+// later waits for the server on a goroutine.
+func (op *callOp) later() {
+	if !op.m.goSafe(op.demand) {
+		op.fail(op.about(errClosed))
 	}
 }
 
@@ -220,8 +234,9 @@ func (op *callOp) send(t target) bool {
 		}
 		op.ended(t, err)
 	}
+	step := op.resends
 	stop := sess.Start(c)
-	if !op.during(stop) {
+	if !op.during(step, stop) {
 		stop()
 	}
 	return true
@@ -249,7 +264,7 @@ func (op *callOp) ended(t target, err error) {
 	unsent := session.NeverWritten(err)
 	if op.mayResend(t, unsent) && op.resends < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
-		op.m.goSafe(op.demand)
+		op.later()
 		return
 	}
 	op.fail(op.unanswered(f, unsent))
@@ -311,7 +326,7 @@ func (op *callOp) demand() {
 	}()
 	ctx, stop := context.WithCancelCause(op.m.ctx)
 	defer stop(nil)
-	if !op.during(func() { stop(errCanceled) }) {
+	if !op.during(op.resends, func() { stop(errCanceled) }) {
 		stop(errCanceled)
 	}
 	if op.timeout > 0 {
@@ -411,7 +426,7 @@ func in(path string) string {
 func (op *callOp) progress(params []byte) {
 	n := pick("progress", op.req.Server, params, "progress", "total", "message")
 	n.fields = append([]rawField{{"tag", strconv.AppendUint(nil, op.tag, 10)}}, n.fields...)
-	op.m.note(n)
+	op.m.tell(n)
 }
 
 // pick takes members of params for a notice, byte for byte.

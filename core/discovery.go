@@ -3,6 +3,8 @@ package core
 import (
 	"bytes"
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/mcprt/mcprt/core/config"
@@ -173,7 +175,7 @@ func (m *Manager) trustAdd(name, hash string) (any, error) {
 			return nil, fault.New(fault.Config, fault.StageConfig, "the trust record could not be written: %w", err)
 		}
 	}
-	m.setTrusted(hash, true)
+	m.checkTrust()
 	return map[string]any{"added": true, "hash": hash, "server": e.Name}, nil
 }
 
@@ -186,35 +188,61 @@ func (m *Manager) trustRemove(hash string) (any, error) {
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the trust record could not be removed: %w", err)
 	}
-	m.setTrusted(hash, false)
+	m.checkTrust()
 	return map[string]any{"removed": removed}, nil
 }
 
-// setTrusted makes the known entries agree with the records: every start checks
-// them. Entries never change in place, since snapshots hold them.
-func (m *Manager) setTrusted(hash string, trusted bool) {
+// trusted compares one entry with the records as they are now.
+func (m *Manager) trusted(e *config.Entry) bool {
+	return e.TrustedBy(m.opts.ProjectTrust, func(hash string) bool { return m.store.trusted()[hash] })
+}
+
+// checkTrust makes the known entries agree with the records, which other processes
+// change too. Entries never change in place, since snapshots hold them.
+func (m *Manager) checkTrust() {
+	recorded := sync.OnceValue(m.store.trusted)
 	turn := func(e *config.Entry) *config.Entry {
-		if e.Hash != hash || e.Origin.Level != config.LevelProject || m.opts.ProjectTrust != "recorded" {
+		trusted := e.TrustedBy(m.opts.ProjectTrust, func(hash string) bool { return recorded()[hash] })
+		if trusted == e.Trusted {
 			return e
 		}
 		c := *e
 		c.Trusted = trusted
 		return &c
 	}
+	m.mu.Lock()
+	asks := m.found != nil && slices.ContainsFunc(m.found.Entries, func(e *config.Entry) bool { return e.Origin.Level == config.LevelProject })
+	m.mu.Unlock()
+	if !asks || m.opts.ProjectTrust != config.TrustRecorded {
+		return
+	}
+	recorded() // reads a file: not under the lock
 	fx := m.newEffects()
 	m.mu.Lock()
-	if m.found != nil {
-		next := *m.found
-		next.Entries = nil
-		for _, e := range m.found.Entries {
-			next.Entries = append(next.Entries, turn(e))
-		}
-		m.found = &next
+	next := *m.found
+	next.Entries = nil
+	for _, e := range m.found.Entries {
+		next.Entries = append(next.Entries, turn(e))
 	}
+	m.found = &next
 	for _, s := range m.servers {
 		if e := turn(s.entry); e != s.entry {
 			s.use(e)
 			fx.changed[s] = true
+		}
+	}
+	m.publish(fx)
+	m.mu.Unlock()
+	m.finish(fx)
+}
+
+// startTrusted starts the servers that waited for this hash.
+func (m *Manager) startTrusted(hash string) {
+	fx := m.newEffects()
+	m.mu.Lock()
+	for _, s := range m.servers {
+		if s.state == stateNeedsTrust && s.entry.Trusted && s.entry.Hash == hash {
+			m.apply(s, event{kind: evStart}, fx)
 		}
 	}
 	m.publish(fx)

@@ -104,13 +104,10 @@ func (m *Manager) flush() {
 	m.mu.Unlock()
 }
 
-// note queues one notice that no change of state made.
-func (m *Manager) note(n notice) {
-	m.mu.Lock()
-	m.outbox = append(m.outbox, n)
-	m.mu.Unlock()
-	m.flush()
-}
+// tell passes on a notice that no change of state made, at once: a server that
+// sends faster than the host takes them slows down itself alone, the outbox does
+// not grow, and progress cannot come after the end of its call.
+func (m *Manager) tell(n notice) { m.guard(func() { m.host.Notice(n.encode()) }) }
 
 // json gives the ServerView of the contract.
 func (v *serverView) json() []byte {

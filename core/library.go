@@ -28,6 +28,7 @@ func (op *callOp) own() {
 		result, err = m.store.trustList()
 	case "mcprt/trust.add":
 		result, err = m.trustAdd(params.Server, params.Hash)
+		m.startTrusted(params.Hash)
 	case "mcprt/trust.remove":
 		result, err = m.trustRemove(params.Hash)
 	case "mcprt/stats":

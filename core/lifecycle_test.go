@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -686,6 +687,53 @@ func TestBadRequests(t *testing.T) {
 	} {
 		if a := r.do(c.v, c.req); a.code() != c.code || a.st == OK {
 			t.Errorf("%d %s: status %d %s", c.v, c.req, a.st, a.raw)
+		}
+	}
+}
+
+// countingHost only counts.
+type countingHost struct{ n atomic.Int64 }
+
+func (h *countingHost) Notice([]byte)              { h.n.Add(1) }
+func (h *countingHost) Request(uint64, []byte)     { h.n.Add(1) }
+func (h *countingHost) RequestDone(uint64, Status) { h.n.Add(1) }
+
+// TestCloseRacesEverything: whatever begins while the manager closes ends exactly
+// once, and nothing is connected afterwards.
+func TestCloseRacesEverything(t *testing.T) {
+	for round := range 8 {
+		a, b := echo(), echo()
+		r := newRig(t, servers{"a": a, "b": b}, nil)
+		r.must(VerbConnect, `{"only":["a"]}`)
+		var ended, begun atomic.Int64
+		var group sync.WaitGroup
+		for worker := range 8 {
+			group.Go(func() {
+				for i := range 40 {
+					v := []Verb{VerbCall, VerbReload, VerbConnect, VerbDisconnect, VerbCall, VerbDiscover}[(i+worker)%6]
+					req := map[Verb]string{VerbCall: `{"server":"b","tool":"echo"}`, VerbReload: `{"mode":"full"}`, VerbConnect: `{"servers":{"a":{"command":"scripted","args":["new"]}}}`}[v]
+					begun.Add(1)
+					once := new(atomic.Bool)
+					r.m.Start(v, 0, []byte(req), func(Status, Reply) {
+						if once.Swap(true) {
+							t.Error("an operation ended twice")
+						}
+						ended.Add(1)
+					})
+				}
+			})
+		}
+		time.Sleep(time.Duration(round%5) * 200 * time.Microsecond)
+		r.m.Close(100)
+		group.Wait()
+		for end := time.Now().Add(10 * time.Second); ended.Load() != begun.Load() && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		if ended.Load() != begun.Load() {
+			t.Fatalf("%d of %d operations ended", ended.Load(), begun.Load())
+		}
+		if live := a.Counts().Live + b.Counts().Live; live != 0 {
+			t.Fatalf("round %d: %d connections are left", round, live)
 		}
 	}
 }

@@ -7,6 +7,7 @@ package core
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,7 +132,7 @@ func (m *Manager) Start(v Verb, tag uint64, req []byte, done Done) (cancel func(
 	}
 	ctx, stop := context.WithCancelCause(m.ctx)
 	req = append([]byte(nil), req...)
-	m.goSafe(func() {
+	started := m.goSafe(func() {
 		defer stop(nil)
 		defer func() {
 			if r := recover(); r != nil {
@@ -151,6 +152,10 @@ func (m *Manager) Start(v Verb, tag uint64, req []byte, done Done) (cancel func(
 		}
 		once.succeed(reply)
 	})
+	if !started {
+		stop(nil)
+		once.fail(errClosed, false)
+	}
 	return func() { stop(errCanceled) }
 }
 
@@ -186,7 +191,7 @@ func (m *Manager) Close(graceMs int32) {
 	for _, s := range m.servers {
 		m.apply(s, event{kind: evRemove}, fx)
 	}
-	ending := m.leaving
+	ending := slices.Clone(m.leaving) // removals that come too late still prune the list
 	m.publish(fx)
 	m.mu.Unlock()
 	m.end(errClosed)
@@ -210,8 +215,22 @@ func (m *Manager) Close(graceMs int32) {
 }
 
 // goSafe runs f on a goroutine that Close waits for and whose panic is caught.
-func (m *Manager) goSafe(f func()) {
-	m.work.Add(1)
+// false: the manager is closed, and f does not run.
+func (m *Manager) goSafe(f func()) bool {
+	m.mu.Lock()
+	closed := m.closing != nil
+	if !closed {
+		m.work.Add(1) // under the lock: Close must not have begun to wait
+	}
+	m.mu.Unlock()
+	if !closed {
+		m.working(f)
+	}
+	return !closed
+}
+
+// working is the goroutine of goSafe, for those who counted it under the lock.
+func (m *Manager) working(f func()) {
 	safe.Go(nil, func() {
 		defer m.work.Done()
 		m.guard(f)

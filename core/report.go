@@ -34,10 +34,11 @@ func newReport(began time.Time) *report {
 	return &report{began: began, errors: map[string]*fault.Error{}}
 }
 
-// invalid reports entries that cannot start: they have a diagnostic instead of a server.
-func (r *report) invalid(found *config.Result) {
+// invalid reports entries that cannot start: they have a diagnostic instead of a
+// server. Of those, only the ones that were tried count; nil: all were.
+func (r *report) invalid(found *config.Result, tried []string) {
 	for _, d := range found.Diagnostics {
-		if d.Severity != "error" || d.Server == "" || r.errors[d.Server] != nil {
+		if d.Severity != "error" || d.Server == "" || r.errors[d.Server] != nil || tried != nil && !slices.Contains(tried, d.Server) {
 			continue
 		}
 		if slices.ContainsFunc(found.Entries, func(e *config.Entry) bool { return e.Name == d.Server }) {

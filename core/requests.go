@@ -52,6 +52,12 @@ func (m *Manager) ask(ctx context.Context, server, method string, params []byte)
 	timeout := m.opts.RequestTimeout
 	a := &ask{method: method, answer: make(chan answer, 1)}
 	m.mu.Lock()
+	if m.closing != nil {
+		m.mu.Unlock()
+		return nil, errClosed
+	}
+	m.work.Add(1) // the host hears of the end before Close returns
+	defer m.work.Done()
 	m.lastAsk++
 	tag := TagMax + m.lastAsk
 	m.asks[tag] = a

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/session"
 )
 
@@ -102,6 +103,9 @@ func (m *Manager) finish(fx *effects) {
 
 // apply makes one step under the lock and notes what has to follow.
 func (m *Manager) apply(s *server, ev event, fx *effects) action {
+	if m.closing != nil { // who was about to change something when the manager closed can only end it
+		ev = event{kind: evRemove}
+	}
 	if ev.entry != nil {
 		s.use(ev.entry)
 	}
@@ -126,7 +130,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 		old, grace := s.session, m.grace
 		s.session = nil
 		s.ending = append(s.ending, old.Done())
-		fx.run = append(fx.run, func() { old.Close(grace) })
+		fx.run = append(fx.run, func() { m.closeSession(old, grace) })
 	}
 	if s.timer != nil && (next.state != before.state || next.gen != before.gen) {
 		s.timer.Stop()
@@ -139,7 +143,8 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	}
 	if a.relist {
 		sess, gen, entry := s.session, s.gen, s.entry
-		fx.run = append(fx.run, func() { m.goSafe(func() { m.relist(s, sess, gen, entry) }) })
+		m.work.Add(1)
+		fx.run = append(fx.run, func() { m.working(func() { m.relist(s, sess, gen, entry) }) })
 	}
 	if a.timer > 0 {
 		kind, gen := evRetry, s.gen
@@ -162,6 +167,21 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 		m.logFailure(s)
 	}
 	return a
+}
+
+// closeSession ends a session. When the manager closes meanwhile, its grace holds.
+func (m *Manager) closeSession(old *session.Session, grace time.Duration) {
+	old.Close(grace)
+	safe.Go(nil, func() {
+		select {
+		case <-old.Done():
+		case <-m.ctx.Done():
+			m.mu.Lock()
+			grace := m.grace
+			m.mu.Unlock()
+			old.Close(grace)
+		}
+	})
 }
 
 // remember stores what an event brought.
@@ -210,7 +230,13 @@ func (m *Manager) launch(s *server, fx *effects) {
 	at.after = slices.DeleteFunc(s.ending, over)
 	s.ending = append(at.after[:len(at.after):len(at.after)], done)
 	s.cancel, s.began = cancel, time.Now()
-	fx.run = append(fx.run, func() { m.goSafe(func() { at.run(ctx) }) })
+	m.work.Add(1)
+	fx.run = append(fx.run, func() {
+		m.working(func() {
+			defer cancel(nil) // else each attempt stays among the children of the manager's context
+			at.run(ctx)
+		})
+	})
 }
 
 func over(ch <-chan struct{}) bool {
@@ -225,14 +251,15 @@ func over(ch <-chan struct{}) bool {
 // publish makes the next snapshot and its notices, under the lock: an older one
 // must never overwrite a newer one, nor its notices overtake.
 func (m *Manager) publish(fx *effects) {
-	if len(fx.changed) == 0 {
+	old := m.snap.Load()
+	drop := m.dropAliases && old.aliases()
+	m.dropAliases = false
+	if len(fx.changed) == 0 && !drop {
 		return
 	}
-	old := m.snap.Load()
 	next := old.build(old.rev+1, m.servers, fx.changed, m.mint)
-	if m.dropAliases {
-		next.forgetAliases()
-		m.dropAliases = false
+	if drop {
+		next.forgetAliases(old)
 	}
 	m.snap.Store(next)
 	for _, c := range next.changes(old) {

@@ -180,10 +180,14 @@ func (s *Snapshot) collect(old *Snapshot, n int) {
 	}
 }
 
-// forgetAliases leaves routes for today's names only. The caller has not published s yet.
-func (s *Snapshot) forgetAliases() {
+// aliases tells whether there are routes for names that tools had before.
+func (s *Snapshot) aliases() bool { return len(s.routes) > len(s.tools) }
+
+// forgetAliases drops the routes for names that were out of date in old already.
+// The caller has not published s yet.
+func (s *Snapshot) forgetAliases(old *Snapshot) {
 	for name, t := range s.routes {
-		if t.name != name {
+		if was := old.routes[name]; t.name != name && was != nil && was.name != name {
 			delete(s.routes, name)
 		}
 	}

@@ -93,6 +93,7 @@ const (
 	evRelisted                   // a list after list_changed arrived
 	evRelistFailed               //
 	evRelistAgain                // the timer after a failed relist
+	evUntrusted                  // an attempt found that the trust record is gone
 )
 
 // machine is the state of one server as plain values: what step changes.
@@ -237,8 +238,7 @@ func (m machine) demand(f facts) (machine, action) {
 		return m, action{}
 	case stateFailed:
 		if m.retryable && !f.now.Before(m.retryAt) {
-			m.resetCounters()
-			return m.begin(f)
+			return m.begin(f) // once: with the counters as they are, another failure ends it at once
 		}
 	}
 	return m, action{refuse: true}
@@ -315,6 +315,9 @@ func (m machine) attempt(kind evKind, f facts) (machine, action) {
 		return m, action{newError: true, cancel: true}
 	case evInput:
 		m.state, m.settled = stateNeedsInput, true
+		return m, action{newError: true}
+	case evUntrusted:
+		m.state, m.settled = stateNeedsTrust, true
 		return m, action{newError: true}
 	case evLost:
 		return m.failed(f, action{cancel: true})

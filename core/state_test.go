@@ -49,6 +49,7 @@ func TestStateTable(t *testing.T) {
 		{"failed for now, on call", in(stateConnecting), evFailed, func(f *facts) { f.policy = policyOnCall }, early, stateFailed, action{newError: true}},
 		{"lost while listing", in(stateConnecting), evLost, nil, early, stateBackoff, action{newError: true, cancel: true, timer: 500 * time.Millisecond}},
 		{"wants a sign-in", in(stateConnecting), evAuth, nil, early, stateNeedsAuth, action{newError: true, cancel: true}},
+		{"its trust was taken back", in(stateConnecting), evUntrusted, nil, early, stateNeedsTrust, action{newError: true}},
 		{"a stale result", in(stateConnecting), evConnected, func(f *facts) { f.gen = 6 }, early, stateConnecting, action{stale: true}},
 		{"a result for a stopped server", in(stateStopped), evConnected, nil, early, stateStopped, action{stale: true}},
 		{"a result for a closed server", in(stateClosed), evConnected, nil, early, stateClosed, action{stale: true, refuse: true}},
@@ -144,7 +145,7 @@ func FuzzStates(f *testing.F) {
 		now, last := t0, uint64(0)
 		dirtyAt, listed := -1, -1
 		for i, b := range script {
-			ev := evKind(b & 0x1f % 19)
+			ev := evKind(b & 0x1f % (uint8(evUntrusted) + 1))
 			now = now.Add(time.Duration(b>>5) * 3 * time.Second)
 			f := okFacts(now, m.gen)
 			f.nextGen = last + 1

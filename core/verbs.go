@@ -112,9 +112,6 @@ func (m *Manager) connectVerb(ctx context.Context, req []byte) (Reply, error) {
 	}
 	m.mu.Lock()
 	var chosen []*server
-	if r.Only == nil && r.Servers != nil && !r.Restart {
-		r.Only = rep.given // one more server: only what was given is tried
-	}
 	if r.Only == nil {
 		for _, s := range m.servers {
 			chosen = append(chosen, s)
@@ -157,13 +154,16 @@ func (m *Manager) prepare(ctx context.Context, r *connectRequest, rep *report) e
 			rep.diagnostics = append(rep.diagnostics, found.Diagnostics...)
 		}
 	}
-	if found := m.result(); found != nil {
-		rep.invalid(found)
-	}
 	if !isNull(r.Servers) {
 		if err := m.addInline(r.Servers, rep); err != nil {
 			return err
 		}
+		if r.Only == nil && !r.Restart {
+			r.Only = rep.given // one more server: only what was given is tried
+		}
+	}
+	if found := m.result(); found != nil {
+		rep.invalid(found, r.Only)
 	}
 	for name, hash := range r.Trust {
 		if _, err := m.trustAdd(name, hash); err != nil {
@@ -176,6 +176,7 @@ func (m *Manager) prepare(ctx context.Context, r *connectRequest, rep *report) e
 // startAll starts servers under one lock, so that one snapshot shows them all.
 // Lazy ones whose tools the cache knows stay idle.
 func (m *Manager) startAll(chosen []*server, kind evKind) {
+	m.checkTrust()
 	for _, s := range chosen {
 		m.lookUpLazy(s)
 	}
@@ -216,7 +217,7 @@ func (m *Manager) reloadVerb(ctx context.Context, req []byte) (Reply, error) {
 		return m.reply(rep, r.Tools == nil || *r.Tools), nil
 	}
 	rep.diagnostics = append(rep.diagnostics, found.Diagnostics...)
-	rep.invalid(found)
+	rep.invalid(found, nil)
 	chosen := m.applyReload(found, r.Mode == "full", rep)
 	m.discovering.Unlock()
 	if err := m.wait(ctx, chosen, g); err != nil {

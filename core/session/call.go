@@ -103,9 +103,29 @@ func (s *Session) write(p *pending, again *retry) {
 		meta = s.meta
 	}
 	message := appendRequest((*buf)[:0], p.id, &p.call, meta, again)
+	if conn, ok := s.conn.(transport.Prompt); ok {
+		seq, sent, err := conn.TrySend(message)
+		if !sent && err == nil { // the server does not read: only this call may wait for it, not its caller
+			message := bytes.Clone(message)
+			go func() {
+				defer s.guard()
+				seq, err := s.conn.Send(p.ctx, message)
+				s.written(p, seq, err)
+			}()
+			giveBuffer(buf, message)
+			return
+		}
+		giveBuffer(buf, message)
+		s.written(p, seq, err)
+		return
+	}
 	seq, err := s.conn.Send(p.ctx, message)
 	giveBuffer(buf, message)
+	s.written(p, seq, err)
+}
 
+// written notes what became of p's message.
+func (s *Session) written(p *pending, seq uint64, err error) {
 	s.mu.Lock()
 	if err != nil {
 		open := s.remove(p)

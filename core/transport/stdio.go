@@ -231,6 +231,9 @@ func (c *stdioConn) Send(ctx context.Context, msg []byte) (uint64, error) {
 	return c.out.send(ctx, msg)
 }
 
+// TrySend makes a stdioConn a Prompt.
+func (c *stdioConn) TrySend(msg []byte) (uint64, bool, error) { return c.out.trySend(msg) }
+
 func (c *stdioConn) Begun(seq uint64) bool { return seq != 0 && seq <= c.out.begun.Load() }
 
 func (c *stdioConn) Done() <-chan struct{} { return c.done }

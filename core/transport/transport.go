@@ -52,6 +52,13 @@ type Conn interface {
 	Info() Info
 }
 
+// Prompt is a Conn that can also refuse a message for which its queue has no room,
+// for callers that must not wait.
+type Prompt interface {
+	// TrySend is Send without the wait; ok is false when only Send could take msg.
+	TrySend(msg []byte) (seq uint64, ok bool, err error)
+}
+
 // Info says what is known of a connection from outside the protocol.
 type Info struct {
 	PID       int   // 0 where there is no process

@@ -59,14 +59,34 @@ func newWriter(server string, f *os.File, limit int64, broken func()) (*writer, 
 
 // send is Conn.Send.
 func (w *writer) send(ctx context.Context, msg []byte) (uint64, error) {
-	seq, done, err := w.direct(msg)
-	if done || err != nil {
+	seq, ok, err := w.trySend(msg)
+	if ok || err != nil {
 		return seq, err
 	}
-	charge := min(int64(len(msg))+1, w.limit) // one message of any size may wait
-	if err := w.reserve(ctx, charge); err != nil {
+	if err := w.reserve(ctx, w.charge(msg)); err != nil {
 		return 0, err
 	}
+	return w.later(msg)
+}
+
+// trySend is send without the wait; ok is false when there is no room.
+func (w *writer) trySend(msg []byte) (seq uint64, ok bool, err error) {
+	seq, done, err := w.direct(msg)
+	if done || err != nil {
+		return seq, done, err
+	}
+	if !w.room.TryAcquire(w.charge(msg)) {
+		return 0, false, nil
+	}
+	seq, err = w.later(msg)
+	return seq, err == nil, err
+}
+
+// charge is the room that msg takes: one message of any size may wait.
+func (w *writer) charge(msg []byte) int64 { return min(int64(len(msg))+1, w.limit) }
+
+// later queues msg, for which there is room.
+func (w *writer) later(msg []byte) (uint64, error) {
 	data := frame(make([]byte, 0, len(msg)+1), msg)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +94,7 @@ func (w *writer) send(ctx context.Context, msg []byte) (uint64, error) {
 		return 0, w.err
 	}
 	w.seq++
-	w.enqueue(queued{data: data, seq: w.seq, charge: charge})
+	w.enqueue(queued{data: data, seq: w.seq, charge: w.charge(msg)})
 	return w.seq, nil
 }
 
@@ -131,9 +151,6 @@ func frame(dst, msg []byte) []byte {
 
 // reserve waits for room in the queue.
 func (w *writer) reserve(ctx context.Context, n int64) error {
-	if w.room.TryAcquire(n) {
-		return nil
-	}
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.life, cancel)()

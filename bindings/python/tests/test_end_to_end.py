@@ -245,7 +245,8 @@ def test_elicitation(options: Dict[str, Any]) -> None:
 
         async with AsyncRuntime(servers={"s": SCRIPTED}, on_request={"elicitation": refuse}, **options) as rt:
             await rt.connect()
-            assert json.loads((await rt.call("mcp_s_ask")).text)["message"] == "user said no"
+            answer = json.loads((await rt.call("mcp_s_ask")).text)
+            assert (answer["code"], answer["message"]) == (-1, "user said no")
 
     asyncio.run(main())
 
