@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -313,8 +314,12 @@ func (op *callOp) unanswered(f *fault.Error, unsent bool) *fault.Error {
 }
 
 func (op *callOp) late(v *serverView) error {
-	return op.about(fault.New(fault.Timeout, fault.StageConnect, "server %q is still %s and the call's %d ms are over; raise timeoutMs or call again later",
-		v.name, v.state, op.timeout.Milliseconds()).With(fault.Data{TimeoutMs: op.timeout.Milliseconds()}).Retry())
+	ms := op.timeout.Milliseconds()
+	e := fault.New(fault.Timeout, fault.StageConnect, "server %q is still %s and the call's %d ms are over; raise timeoutMs or call again later", v.name, v.state, ms)
+	if v.err != nil {
+		e.Message = fmt.Sprintf("server %q could not be connected within the call's %d ms, though it is tried again: %s", v.name, ms, v.err.Message)
+	}
+	return op.about(e.With(fault.Data{TimeoutMs: ms}).Retry())
 }
 
 // demand waits for the server and calls then.

@@ -226,3 +226,18 @@ func TestCancelDuringResend(t *testing.T) {
 		r.m.Close(0)
 	})
 }
+
+// TestLateCallSaysWhy: a call that waited in vain for a server that is tried again
+// and again says what is wrong with it.
+func TestLateCallSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := fault.New(fault.Exited, fault.StageReceive, "no licence was found").Retry()
+		r := newRig(t, servers{"a": down}, nil)
+		r.must(VerbConnect, `{}`)
+		a := r.do(VerbCall, `{"server":"a","tool":"echo","timeoutMs":700}`)
+		if a.st != ETimeout || !strings.Contains(a.raw, "no licence was found") || !strings.Contains(a.raw, "700 ms") {
+			t.Errorf("status %d %s", a.st, a.raw)
+		}
+		r.m.Close(0)
+	})
+}
