@@ -342,10 +342,11 @@ func (op *callOp) demand() {
 	for range maxResends + 2 {
 		view, err := op.m.await(ctx, op.req.Server)
 		if err != nil {
-			if ctx.Err() != nil && context.Cause(ctx) == context.DeadlineExceeded {
+			switch cause := context.Cause(ctx); {
+			case err == context.DeadlineExceeded: // of the wait itself, which knows the server
 				err = op.late(view)
-			} else if ctx.Err() != nil {
-				err = context.Cause(ctx)
+			case cause != nil && cause != context.DeadlineExceeded:
+				err = cause
 			}
 			op.fail(op.about(fault.From(err)))
 			return

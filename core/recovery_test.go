@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/mcptest"
 )
 
@@ -240,4 +241,19 @@ func TestLateCallSaysWhy(t *testing.T) {
 		}
 		r.m.Close(0)
 	})
+}
+
+// TestLateCallOfARemovedServer: a reload removed the server, and the call's time is
+// over before it could begin to wait.
+func TestLateCallOfARemovedServer(t *testing.T) {
+	r := newRig(t, servers{"a": echo()}, nil)
+	r.must(VerbConnect, `{}`)
+	var got string
+	op := &callOp{m: r.m, began: time.Now().Add(-time.Second), timeout: time.Millisecond, req: callRequest{Server: "gone", Tool: "echo"},
+		out: &outcome{done: func(_ Status, reply Reply) { got = string(reply.Body) }}}
+	op.demand()
+	if !strings.Contains(got, `"code":"unknown_server"`) {
+		t.Errorf("got %s", got)
+	}
+	r.m.Close(0)
 }
