@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -223,6 +224,34 @@ func TestCancelDuringResend(t *testing.T) {
 			}
 		default:
 			t.Error("the cancellation was lost")
+		}
+		r.m.Close(0)
+	})
+}
+
+// TestErrorsWhileTryingAgain: a server that failed has its error in the reply and in
+// its view also in the moments in which the next attempt runs.
+func TestErrorsWhileTryingAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mcptest.NewMemoryFunc(func(dial int) mcptest.Script {
+			if dial == 1 {
+				return mcptest.Script{ExitAtStart: mcptest.Code(3), Stderr: "no licence\n"}
+			}
+			return mcptest.Script{StartDelay: time.Hour}
+		})
+		r := newRig(t, servers{"a": s, "b": slow(time.Hour)}, map[string]any{"uncached": "background", "startupTimeoutMs": 2000})
+		a := r.must(VerbConnect, `{}`)
+		if s.Counts().Dials != 2 {
+			t.Fatalf("%d dials", s.Counts().Dials)
+		}
+		if e, _ := a.obj["errors"].(map[string]any)["a"].(map[string]any); e["code"] != "exited" {
+			t.Errorf("errors %v", a.obj["errors"])
+		}
+		if got := a.names("pending"); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("pending %v", got)
+		}
+		if v := r.server("a"); v["state"] != "connecting" || v["error"] == nil {
+			t.Errorf("view %v", v)
 		}
 		r.m.Close(0)
 	})
