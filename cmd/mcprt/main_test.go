@@ -117,3 +117,25 @@ func TestTextOfServersCannotSteerATerminal(t *testing.T) {
 		t.Errorf("oneLine = %q, want %q", got, want)
 	}
 }
+
+// TestLostOutputIsAFailure: a script must not take a full disk for an empty answer.
+func TestLostOutputIsAFailure(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	flags := project(t)
+	for _, args := range [][]string{{"discover"}, {"discover", "--json"}, {"list", "--trust-project"}, {"version"}} {
+		if args[0] != "version" {
+			args = append(args, flags...)
+		}
+		cmd := tool(t, args...)
+		var errOut bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &errOut
+		_ = cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(errOut.String(), "no space left") {
+			t.Errorf("%v: exit status %d, stderr %q", args, code, errOut.String())
+		}
+	}
+}

@@ -44,7 +44,13 @@ func withSession(cmd *cobra.Command, o *clientOptions, doing string, body func(*
 		return err
 	}
 	defer s.close()
-	return body(s)
+	if err := body(s); err != nil {
+		return err
+	}
+	if stdout.lost != nil { // a script must not take half an answer for all of it
+		return fmt.Errorf("the output could not be written: %w", stdout.lost)
+	}
+	return nil
 }
 
 // raw prints a reply as it came; it says whether that is what was asked for.

@@ -29,7 +29,16 @@ const (
 type painter struct {
 	io.Writer
 	colored bool
-	width   int // of the terminal; 0: no terminal, lines are not cut
+	width   int   // of the terminal; 0: no terminal, lines are not cut
+	lost    error // the first failure to write
+}
+
+func (p *painter) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	if p.lost == nil {
+		p.lost = err
+	}
+	return n, err
 }
 
 func newPainter(w io.Writer, color string) (*painter, error) {
