@@ -42,13 +42,15 @@ type usedVariable struct{ name, value string }
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	// hostForms are prefixes that only the tool they were written for can answer.
-	dollarForm  = regexp.MustCompile(`\$\{[A-Za-z_]`)
-	bareForm    = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*`)
-	bareAfter   = regexp.MustCompile(`^\$\$[A-Za-z0-9_]*`)
-	anyBare     = regexp.MustCompile(`\$[A-Za-z_]`)
-	anyPercent  = regexp.MustCompile(`%[A-Za-z_][A-Za-z0-9_()]*%`)
-	percentForm = regexp.MustCompile(`^%[A-Za-z_][A-Za-z0-9_()]*%`)
-	hostForms   = regexp.MustCompile(`^(command|config|promptString):`)
+	dollarForm = regexp.MustCompile(`\$\{[A-Za-z_]`)
+	// foreignBrace is a {env:…} or {file:…} that no $ stands before.
+	foreignBrace = regexp.MustCompile(`(^|[^$])\{(env|file):`)
+	bareForm     = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*`)
+	bareAfter    = regexp.MustCompile(`^\$\$[A-Za-z0-9_]*`)
+	anyBare      = regexp.MustCompile(`\$[A-Za-z_]`)
+	anyPercent   = regexp.MustCompile(`%[A-Za-z_][A-Za-z0-9_()]*%`)
+	percentForm  = regexp.MustCompile(`^%[A-Za-z_][A-Za-z0-9_()]*%`)
+	hostForms    = regexp.MustCompile(`^(command|config|promptString):`)
 )
 
 // in says whether s holds a variable, as far as its form tells.
@@ -60,7 +62,7 @@ func (v VarSyntax) in(s string) bool {
 func (x *expander) expand(s string) expansion {
 	var out expansion
 	var b strings.Builder
-	if !x.syntax.Braces && (strings.Contains(s, "{env:") && !strings.Contains(s, "${env:") || strings.Contains(s, "{file:")) {
+	if !x.syntax.Braces && foreignBrace.MatchString(s) {
 		out.warn("literal_variable", "{env:…} and {file:…} are not expanded in this file's dialect; write ${NAME}")
 	}
 	if !x.syntax.Dollar && dollarForm.MatchString(s) {

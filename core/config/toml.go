@@ -26,6 +26,8 @@ type tomlReader struct {
 // may cost the length of the file.
 const maxTOMLErrors = 100
 
+var errTooManyErrors = errors.New("it holds too many errors")
+
 func parseTOML(text []byte) (document, error) {
 	top := &Node{Kind: KindObject, Pos: Pos{1, 1}}
 	r := &tomlReader{places: newPlaces(text), table: top, headers: map[*Node]bool{}, values: maxValues,
@@ -35,7 +37,7 @@ func parseTOML(text []byte) (document, error) {
 	}
 	for from, errs := 0, 0; from < len(text); errs++ {
 		if errs > maxTOMLErrors {
-			return nil, errTooLarge
+			return nil, errTooManyErrors
 		}
 		next, err := r.expressions(from)
 		if err != nil {

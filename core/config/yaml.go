@@ -85,14 +85,19 @@ func (r *yamlReader) pos(t *token.Token) Pos {
 // every value: the names of all that the value lies in.
 const maxYAMLPaths = 64 << 20
 
-// bound refuses what would cost the parser a deep recursion or much memory.
+// maxYAMLSiblings bounds what the parser spends on long block mappings: at each
+// member it looks at those before it.
+const maxYAMLSiblings = 50_000_000
+
+// bound refuses what would cost the parser a deep recursion, or much memory or time.
 func (r *yamlReader) bound(tokens token.Tokens) error {
 	type level struct {
 		flow        bool // in brackets, else by indentation
 		column, key int
+		before      int // siblings
 	}
 	var stack []level
-	path, cost := 0, 0
+	path, paths, siblings := 0, 0, 0
 	pop := func() {
 		path -= stack[len(stack)-1].key + 1
 		stack = stack[:len(stack)-1]
@@ -111,16 +116,21 @@ func (r *yamlReader) bound(tokens token.Tokens) error {
 			}
 		case t.Type == token.SequenceEntryType, t.Type == token.MappingKeyType, t.Type == token.TagType, t.NextType() == token.MappingValueType,
 			t.PreviousType() == token.MappingKeyType:
+			before := 0
 			for len(stack) > 0 && !stack[len(stack)-1].flow && t.Position.Column <= stack[len(stack)-1].column {
+				if top := stack[len(stack)-1]; top.column == t.Position.Column {
+					before = top.before + 1
+				}
 				pop()
 			}
-			stack = append(stack, level{column: t.Position.Column, key: len(t.Value)})
+			stack = append(stack, level{column: t.Position.Column, key: len(t.Value), before: before})
+			siblings += before
 			path += len(t.Value) + 1
 		}
 		if len(stack) > maxDepth {
 			return &syntaxError{r.pos(t), "it is nested deeper than " + strconv.Itoa(maxDepth) + " levels"}
 		}
-		if cost += path + 1; cost > maxYAMLPaths {
+		if paths += path + 1; paths > maxYAMLPaths || siblings > maxYAMLSiblings {
 			return errTooLarge
 		}
 	}
@@ -175,57 +185,72 @@ func (r *yamlReader) node(x ast.Node, depth int) (*Node, error) {
 			n.Items = append(n.Items, v)
 		}
 	case *ast.MappingNode:
-		n.Kind = KindObject
-		for _, m := range x.Values {
-			if err := r.member(n, m, depth); err != nil {
-				return nil, err
-			}
-		}
+		return n, r.members(n, x.Values, depth)
 	case *ast.MappingValueNode:
-		n.Kind = KindObject
-		return n, r.member(n, x, depth)
+		return n, r.members(n, []*ast.MappingValueNode{x}, depth)
 	}
 	return n, nil
 }
 
-// member adds one member, or with << the members that n does not name itself.
-func (r *yamlReader) member(n *Node, m *ast.MappingValueNode, depth int) error {
-	value, err := r.node(m.Value, depth+1)
-	if err != nil {
-		return err
-	}
-	if m.Key.IsMergeKey() {
+// members adds those of a mapping, and with << the ones of other mappings that
+// it does not name itself.
+func (r *yamlReader) members(n *Node, values []*ast.MappingValueNode, depth int) error {
+	n.Kind = KindObject
+	var inherited []Member
+	for _, m := range values {
+		value, err := r.node(m.Value, depth+1)
+		if err != nil {
+			return err
+		}
+		at := r.pos(m.Key.GetToken())
+		if !m.Key.IsMergeKey() {
+			name, err := r.key(m.Key, depth)
+			if err != nil {
+				return err
+			}
+			n.Members = append(n.Members, Member{name, at, value})
+			continue
+		}
 		from := []*Node{value}
 		if value.Kind == KindArray {
 			from = value.Items
 		}
 		for _, other := range from {
-			for _, inherited := range other.Members {
-				if r.values--; r.values < 0 {
-					return errTooLarge
-				}
-				// First, so that of equal names the own one, which is last, wins.
-				if !slices.ContainsFunc(n.Members, func(known Member) bool { return known.Name == inherited.Name }) {
-					inherited.Pos = r.pos(m.Key.GetToken())
-					n.Members = slices.Insert(n.Members, 0, inherited)
-				}
+			for _, member := range other.Members {
+				inherited = append(inherited, Member{member.Name, at, member.Value})
 			}
 		}
+	}
+	if len(inherited) == 0 {
 		return nil
 	}
-	key := m.Key.GetToken()
-	name := key.Value
-	if s, ok := m.Key.(*ast.StringNode); ok {
-		name = s.Value
-	} else if k, ok := m.Key.(*ast.MappingKeyNode); ok {
-		named, err := r.node(k.Value, depth+1)
-		if err != nil {
-			return err
-		}
-		name = named.Text
+	own := map[string]bool{}
+	for _, m := range n.Members {
+		own[m.Name] = true
 	}
-	n.Members = append(n.Members, Member{name, r.pos(key), value})
+	first := make([]Member, 0, len(inherited))
+	for _, m := range inherited {
+		if !own[m.Name] { // of several mappings the first one counts
+			own[m.Name] = true
+			first = append(first, m)
+		}
+	}
+	n.Members = append(first, n.Members...)
 	return nil
+}
+
+func (r *yamlReader) key(x ast.MapKeyNode, depth int) (string, error) {
+	switch x := x.(type) {
+	case *ast.StringNode:
+		return x.Value, nil
+	case *ast.MappingKeyNode:
+		n, err := r.node(x.Value, depth+1)
+		if err != nil {
+			return "", err
+		}
+		return n.Text, nil
+	}
+	return x.GetToken().Value, nil
 }
 
 // tagged reads the value under a tag. Only !!str changes what a value is here.

@@ -6,13 +6,20 @@ import (
 	"strings"
 )
 
+// maxSalvaged bounds the members that are read one by one.
+const maxSalvaged = 2000
+
 // salvage reads what can be read of a YAML text with an error in it. It takes
 // the text for what config files are, a block mapping: it reads each member by
 // itself, and so the members of one that cannot be read. An error in one
 // server's entry then costs that entry, not its neighbours.
 func (r *yamlReader) salvage(text []byte, problem *syntaxError) *Node {
 	top := &Node{Kind: KindObject, Pos: Pos{1, 1}}
+	left := maxSalvaged
 	for _, b := range yamlBlocks(strings.SplitAfter(string(text), "\n"), 0) {
+		if left--; left < 0 {
+			break
+		}
 		if members, err := r.block(b); err == nil {
 			top.Members = append(top.Members, members...)
 			continue
@@ -25,6 +32,9 @@ func (r *yamlReader) salvage(text []byte, problem *syntaxError) *Node {
 		parent := &Node{Kind: KindObject, Pos: Pos{b.before + 1, 1}}
 		top.Members = append(top.Members, Member{unquoted(key[1]), parent.Pos, parent})
 		for _, entry := range inner {
+			if left--; left < 0 {
+				break
+			}
 			members, err := r.block(entry)
 			if err == nil {
 				parent.Members = append(parent.Members, members...)
@@ -60,10 +70,10 @@ func yamlBlocks(lines []string, before int) (blocks []yamlBlock) {
 	indent := -1
 	for i, line := range lines {
 		plain := strings.TrimLeft(line, " ")
-		if strings.TrimSpace(plain) == "" || plain[0] == '#' || strings.HasPrefix(plain, "---") {
+		if strings.TrimSpace(plain) == "" || plain[0] == '#' && len(blocks) == 0 || strings.HasPrefix(plain, "---") {
 			continue
 		}
-		if here := len(line) - len(plain); indent < 0 || here == indent && plain[0] != '-' {
+		if here := len(line) - len(plain); indent < 0 || here == indent && plain[0] != '-' && plain[0] != '#' && plain[0] != '\t' {
 			indent = here
 			blocks = append(blocks, yamlBlock{before: before + i})
 		}
