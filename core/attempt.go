@@ -104,7 +104,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if err != nil { // it names the program, which a variable may have held
 		return nil, clean.fault(err)
 	}
-	timeout := m.serverTimeout(&at.entry.Server)
+	timeout := m.startTimeout(&at.entry.Server)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	h := &handler{at: at, clean: clean}
