@@ -362,7 +362,7 @@ func TestStdioMessagesStayWhole(t *testing.T) {
 func TestStdioClosedStdin(t *testing.T) {
 	t.Parallel()
 	s := child("close-stdin")
-	s.Grace = 200 * time.Millisecond
+	s.Grace = 800 * time.Millisecond // the child needs a moment to die, also on a busy machine
 	r := start(t, s)
 	r.pid()
 	if _, err := r.Send(t.Context(), []byte("{}")); !fault.Is(err, fault.Exited) || r.Begun(1) {
@@ -377,7 +377,7 @@ func TestStdioClosedStdin(t *testing.T) {
 func TestStdioClosedStdout(t *testing.T) {
 	t.Parallel()
 	s := child("close-stdout")
-	s.Grace = 200 * time.Millisecond
+	s.Grace = 800 * time.Millisecond // the child needs a moment to die, also on a busy machine
 	r := start(t, s)
 	pid := r.pid()
 	select {
