@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/mcptest"
 )
 
@@ -254,4 +255,34 @@ func TestErrorsWhileTryingAgain(t *testing.T) {
 		}
 		r.m.Close(0)
 	})
+}
+
+// TestLateCallSaysWhy: a call that waited in vain for a server that is tried again
+// and again says what is wrong with it.
+func TestLateCallSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := fault.New(fault.Exited, fault.StageReceive, "no licence was found").Retry()
+		r := newRig(t, servers{"a": down}, nil)
+		r.must(VerbConnect, `{}`)
+		a := r.do(VerbCall, `{"server":"a","tool":"echo","timeoutMs":700}`)
+		if a.st != ETimeout || !strings.Contains(a.raw, "no licence was found") || !strings.Contains(a.raw, "700 ms") {
+			t.Errorf("status %d %s", a.st, a.raw)
+		}
+		r.m.Close(0)
+	})
+}
+
+// TestLateCallOfARemovedServer: a reload removed the server, and the call's time is
+// over before it could begin to wait.
+func TestLateCallOfARemovedServer(t *testing.T) {
+	r := newRig(t, servers{"a": echo()}, nil)
+	r.must(VerbConnect, `{}`)
+	var got string
+	op := &callOp{m: r.m, began: time.Now().Add(-time.Second), timeout: time.Millisecond, req: callRequest{Server: "gone", Tool: "echo"},
+		out: &outcome{done: func(_ Status, reply Reply) { got = string(reply.Body) }}}
+	op.demand()
+	if !strings.Contains(got, `"code":"unknown_server"`) {
+		t.Errorf("got %s", got)
+	}
+	r.m.Close(0)
 }
