@@ -247,7 +247,7 @@ var resultHead, resultTail = []byte(`{"result":`), []byte(`}`)
 
 // gone says that a ready server does not offer the tool.
 func (op *callOp) gone(t target) error {
-	return op.about(fault.New(fault.ToolGone, "", "server %q no longer offers the tool %q; list the tools again", t.view.name, t.name))
+	return op.about(fault.New(fault.ToolGone, "", "server %q does not offer the tool %q; list its tools", t.view.name, t.name))
 }
 
 // ended decides what follows a failed send.

@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -177,6 +178,22 @@ func (m *Manager) trust(ctx context.Context, hashes map[string]string, failed fu
 	m.adopt(found)
 }
 
+// trustOne trusts one entry outside a connect; like connect it discovers first if
+// nothing was, so that a program whose only job is to trust can do it.
+func (m *Manager) trustOne(name, hash string) (err error) {
+	m.discovering.Lock()
+	defer m.discovering.Unlock()
+	if m.result() == nil {
+		found, err := m.discover(m.ctx)
+		if err != nil {
+			return err
+		}
+		m.adopt(found)
+	}
+	m.trust(m.ctx, map[string]string{name: hash}, func(_ string, failed error) { err = failed })
+	return err
+}
+
 // trustAdd records that the entry which discover showed with this hash may run.
 func (m *Manager) trustAdd(name, hash string) error {
 	found := m.result()
@@ -189,7 +206,11 @@ func (m *Manager) trustAdd(name, hash string) error {
 		}
 	}
 	if e == nil {
-		f := fault.New(fault.NeedsTrust, fault.StageConfig, "no server %q with this hash was discovered; it may have changed: discover again and look at it", name)
+		who := "no server"
+		if name != "" {
+			who = fmt.Sprintf("no server %q", name)
+		}
+		f := fault.New(fault.NeedsTrust, fault.StageConfig, "%s with this hash was discovered; it may have changed: discover again and look at it", who)
 		f.Server = name
 		return f
 	}

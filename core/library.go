@@ -27,9 +27,7 @@ func (op *callOp) own() {
 	case "mcprt/trust.list":
 		result, err = m.store.trustList()
 	case "mcprt/trust.add":
-		m.discovering.Lock()
-		m.trust(m.ctx, map[string]string{params.Server: params.Hash}, func(_ string, failed error) { err = failed })
-		m.discovering.Unlock()
+		err = m.trustOne(params.Server, params.Hash)
 		if err == nil {
 			m.startTrusted(params.Hash)
 			result = map[string]any{"added": true, "hash": params.Hash}

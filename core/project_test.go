@@ -226,6 +226,9 @@ func TestTrust(t *testing.T) {
 		if a := r.do(VerbCall, `{"server":"a","tool":"echo"}`); a.code() != "needs_trust" || !strings.Contains(a.raw, hash) {
 			t.Errorf("call: %s", a.raw)
 		}
+		if a := r.do(VerbCall, `{"tool":"mcp_a_echo"}`); a.code() != "unknown_tool" || !strings.Contains(a.raw, "nobody has approved them: a") {
+			t.Errorf("a call by the tool's name does not say why it is unknown: %s", a.raw)
+		}
 		wrong := "sha256:" + strings.Repeat("0", 64)
 		if a := r.must(VerbConnect, `{"trust":{"a":"`+wrong+`"}}`); a.obj["errors"].(map[string]any)["a"] == nil || s.Counts().Dials != 0 {
 			t.Errorf("a wrong hash: %s", a.raw)
@@ -276,6 +279,32 @@ func TestTrust(t *testing.T) {
 		}
 		r.m.Close(0)
 		second.m.Close(0)
+	})
+}
+
+// TestTrustAddIsTheFirstVerb: a program whose only job is to trust need not discover.
+func TestTrustAddIsTheFirstVerb(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		options := map[string]any{"projectTrust": "recorded", "env": map[string]string{"HOME": t.TempDir()}}
+		first, dir := newProject(t, servers{"a": echo()}, options)
+		write(t, filepath.Join(dir, ".mcp.json"), mcpJSON(entry("a", "")))
+		hash := first.must(VerbConnect, `{}`).needs(t, "a")
+		first.m.Close(0)
+
+		options["cwd"] = dir
+		second, _ := newProject(t, servers{"a": echo()}, options)
+		wrong := second.do(VerbCall, `{"method":"mcprt/trust.add","params":{"hash":"sha256:0"}}`)
+		if wrong.code() != "needs_trust" || !strings.Contains(wrong.raw, "no server with this hash") {
+			t.Errorf("a hash that is nobody's: %s", wrong.raw)
+		}
+		second.must(VerbCall, `{"method":"mcprt/trust.add","params":{"hash":"`+hash+`"}}`)
+		second.m.Close(0)
+
+		third, _ := newProject(t, servers{"a": echo()}, options)
+		if a := third.must(VerbConnect, `{}`); len(a.names("connected")) != 1 {
+			t.Errorf("the record is not there: %s", a.raw)
+		}
+		third.m.Close(0)
 	})
 }
 

@@ -371,12 +371,23 @@ func unknownServer(snap *Snapshot, name string) *fault.Error {
 	return e
 }
 
+// unknownTool names the tools there are, and the servers whose tools nobody can know
+// yet because they wait for trust: the usual reason at the first try.
 func unknownTool(snap *Snapshot, name string) *fault.Error {
-	var have []string
+	var have, untrusted []string
 	for _, t := range snap.tools {
 		have = append(have, t.name)
 	}
-	e := fault.New(fault.UnknownTool, "", "there is no tool %q; known are: %s", name, some(have))
+	for _, v := range snap.servers {
+		if v.state == stateNeedsTrust {
+			untrusted = append(untrusted, v.name)
+		}
+	}
+	hint := ""
+	if len(untrusted) > 0 {
+		hint = "; not started, since nobody has approved them: " + some(untrusted)
+	}
+	e := fault.New(fault.UnknownTool, "", "there is no tool %q; known are: %s%s", name, some(have), hint)
 	e.Tool = name
 	return e
 }

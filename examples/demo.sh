@@ -46,7 +46,10 @@ run() {
   (cd "$project" && XDG_CACHE_HOME=$work/cache-$language "$@")
 }
 
-printf '%sA project with three servers: one good, one that needs 3 s to start, one broken.%s\n' "$faint" "$plain"
+printf '%s%s%s\n' "$faint" "A project with three servers: one good, one that needs 3 s to start, one broken.
+Cold cache: nobody knows the slow server's tools yet, so connect waits for them.
+Warm cache: connect returns after 250 ms and knows why the broken one is broken;
+the slow server's tools are deferred, and a call to one waits for it." "$plain"
 [ $# -gt 0 ] || set -- C Python Node
 for language; do
   for cache in 'cold cache' 'warm cache'; do

@@ -59,8 +59,10 @@ def test_readme_c(project: Path, home: Dict[str, str]) -> None:
         + program("c")
         + "  puts(out.ptr);\n  mcprt_buf_free(&out);\n  mcprt_close(mgr, -1);\n  mcprt_free(mgr);\n  return 0;\n}\n"
     )
-    run(["cc", "-Wall", "-Werror", "program.c", f"-I{ROOT}/include", f"-L{BUILD}", "-lmcprt", "-o", "program"], project)
-    reply = json.loads(run(["./program"], project, LD_LIBRARY_PATH=str(BUILD), **home))
+    (command,) = re.findall(r"^    (cc agent\.c .*) -o agent && \./agent$", (ROOT / "README.md").read_text("utf-8"), re.M)
+    words = command.replace("$MCPRT", str(ROOT)).replace("agent.c", "program.c").split()
+    run([*words, "-Wall", "-Werror", "-o", "program"], project)
+    reply = json.loads(run(["./program"], project, **home))
     assert reply["result"]["content"] == [{"type": "text", "text": "hi"}]
 
 

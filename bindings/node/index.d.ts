@@ -48,6 +48,7 @@ export interface RuntimeOptions {
   reconnect?: 'auto' | 'onCall' | 'manual'
   /** Start no server whose tools the cache knows. */
   lazy?: boolean
+  /** No effect in this version, as `auth`, `share`, `watch`, `pinning`, `spill` and `trace`: setting one gives a diagnostic. */
   idleTimeoutMs?: number
   maxConcurrentStarts?: number
   /** Operations in flight; more of them wait here, in order. Default 4096. */

@@ -77,7 +77,7 @@ that begin with mcprt/ are the library's own and need no server.`,
 	f := cmd.Flags()
 	f.StringVar(&server, "server", "", "start only this `server` and call its tool by its own name")
 	f.StringVar(&method, "method", "", "call this `method` instead of a tool")
-	f.StringArrayVar(&pairs, "arg", nil, "one argument, `name=value`; a value that is JSON is taken as JSON, all else as text")
+	f.StringArrayVar(&pairs, "arg", nil, "an argument, `name=value`; the value is JSON if it can be, else text")
 	return cmd
 }
 
@@ -85,7 +85,7 @@ that begin with mcprt/ are the library's own and need no server.`,
 // JSON is passed on as written, so that big numbers survive.
 func readArguments(stdin io.Reader, args, pairs []string) (json.RawMessage, error) {
 	if len(args) > 0 && len(pairs) > 0 {
-		return nil, usageError("give the arguments as JSON or as --arg, not both")
+		return nil, usageError("%q stands where JSON arguments do; give them as JSON or as --arg, not both (TOOL is mcp_server_tool, or --server SERVER TOOL)", args[0])
 	}
 	if len(args) > 0 {
 		text := []byte(args[0])

@@ -78,6 +78,9 @@ func TestDiscover(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got.stdout)
 		}
 	}
+	if !strings.Contains(got.stderr, "not approved; --trust-project runs it") || strings.Contains(got.stdout, string(filepath.Separator)+".mcp.json") {
+		t.Errorf("no advice about trust, or a source that is not named from the project: %+v", got)
+	}
 	got = runTool(t, "", append([]string{"discover", "--json", "--trust-project"}, flags...)...)
 	var reply discovered
 	if err := json.Unmarshal([]byte(got.stdout), &reply); err != nil || len(reply.Servers) != 2 || !reply.Servers[0].Trusted {
@@ -108,6 +111,49 @@ func TestListTools(t *testing.T) {
 	}
 }
 
+// TestApproveForGood is the way that `mcprt help discover` shows.
+func TestApproveForGood(t *testing.T) {
+	flags := project(t)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	call := append([]string{"call", "echo", "--server", "demo", "--arg", "text=hi"}, flags...)
+	if got := runTool(t, "", call...); got.code != exitFailed || !strings.Contains(got.stderr, "--trust-project") || strings.Contains(got.stderr, "sha256") {
+		t.Errorf("call without trust = %+v", got)
+	}
+	var found struct {
+		Servers []struct{ Name, Hash string }
+	}
+	if err := json.Unmarshal([]byte(runTool(t, "", append([]string{"discover", "--json"}, flags...)...).stdout), &found); err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range found.Servers {
+		if server.Name == "demo" {
+			if got := runTool(t, "", append([]string{"call", "--method", "mcprt/trust.add", `{"hash":"` + server.Hash + `"}`}, flags...)...); got.code != exitOK {
+				t.Fatalf("trust.add = %+v", got)
+			}
+		}
+	}
+	if got := runTool(t, "", call...); got.code != exitOK || got.stdout != "hi\n" {
+		t.Errorf("call with a trust record = %+v", got)
+	}
+}
+
+func TestBrokenAndMissingProjects(t *testing.T) {
+	dir := t.TempDir()
+	if got := runTool(t, "", "discover", "--user", "none", "--cwd", filepath.Join(dir, "gone")); got.code != exitUsage || !strings.Contains(got.stderr, "is no directory") {
+		t.Errorf("a folder that does not exist: %+v", got)
+	}
+	if got := runTool(t, "", "discover", "--user", "none", "--cwd", dir); !strings.Contains(got.stderr, "no server is configured here") {
+		t.Errorf("an empty folder: %+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".mcp.json"), []byte(`{"mcpServers": {`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := runTool(t, "", "discover", "--user", "none", "--cwd", dir)
+	if strings.Contains(got.stderr, "no server is configured") || !strings.Contains(got.stderr, "error ") {
+		t.Errorf("a broken file: %+v", got)
+	}
+}
+
 func TestCall(t *testing.T) {
 	flags := append(project(t), "--trust-project")
 	for _, c := range []struct {
@@ -125,6 +171,7 @@ func TestCall(t *testing.T) {
 		{args: []string{"nope", "--server", "demo"}, code: exitFailed, stderr: "nope"},
 		{args: []string{"echo", "--server", "broken"}, code: exitFailed, stderr: "DEMO_TOKEN is not set"},
 		{args: []string{"echo", "--server", "missing"}, code: exitFailed, stderr: "missing"},
+		{args: []string{"demo", "echo", "--arg", "text=hi"}, code: exitUsage, stderr: "--server SERVER TOOL"},
 		{args: []string{}, code: exitUsage, stderr: "call takes a tool"},
 		{args: []string{"--method", "ping"}, code: exitUsage, stderr: "--method needs --server"},
 	} {

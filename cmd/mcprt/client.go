@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -29,12 +31,12 @@ func (o *clientOptions) register(cmd *cobra.Command) {
 	f.SortFlags = false
 	f.StringVarP(&o.cwd, "cwd", "C", "", "project `directory` (default: the current one)")
 	f.StringArrayVar(&o.configs, "config", nil, "read this config `file` too; may be repeated")
-	f.StringVar(&o.user, "user", "own", "user-level files to read: `own` (mcprt's), all, or none")
+	f.StringVar(&o.user, "user", "own", "user-level `files` to read: own (mcprt's), all, or none")
 	f.BoolVar(&o.trustProject, "trust-project", false, "run the project's servers without a trust record")
-	f.DurationVar(&o.timeout, "timeout", 0, "`duration` that a connect or a request may take (default 30s)")
-	f.StringVar(&o.cacheDir, "cache-dir", "", "`directory` of the tool cache (default: the user's cache directory)")
+	f.DurationVar(&o.timeout, "timeout", 0, "`duration` of a start, or of a call without progress (default 30s)")
+	f.StringVar(&o.cacheDir, "cache-dir", "", "tool cache `directory` (default: in the user's cache)")
 	f.BoolVar(&o.json, "json", false, "print the library's JSON reply as it is")
-	f.StringVar(&o.color, "color", "auto", "colour the output: `auto` (on a terminal, unless NO_COLOR is set), always, or never")
+	f.StringVar(&o.color, "color", "auto", "`when` to colour: auto (on a terminal, without NO_COLOR), always, never")
 }
 
 // openOptions are the options of mcprt_open that the flags stand for.
@@ -54,6 +56,9 @@ func (o *clientOptions) openOptions() (map[string]any, error) {
 		"clientInfo": map[string]any{"name": "mcprt", "version": version},
 	}
 	if o.cwd != "" {
+		if info, err := os.Stat(o.cwd); err != nil || !info.IsDir() {
+			return nil, usageError("--cwd: %s is no directory", o.cwd)
+		}
 		options["cwd"] = o.cwd
 	}
 	if o.trustProject {
@@ -126,6 +131,9 @@ func (c *client) do(ctx context.Context, verb core.Verb, request map[string]any)
 	}
 	if err := json.Unmarshal(reply, &failed); err != nil || failed.Error == nil {
 		return reply, fault.New(fault.Internal, "", "the library answered with status %d and no error; please report it", status)
+	}
+	if e := failed.Error; e.Code == fault.NeedsTrust && e.Data.Path != "" { // the library tells a program what to do; here a person asks
+		return reply, fmt.Errorf("server %q comes from a project file (%s) that nobody has approved; look at it with `mcprt discover`; %s", e.Server, e.Data.Path, trustAdvice)
 	}
 	return reply, failed.Error
 }

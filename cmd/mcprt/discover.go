@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 
 	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
@@ -15,9 +17,14 @@ func discoverCommand() *cobra.Command {
 		Use:   "discover",
 		Short: "Show which servers the config files name",
 		Long: `Read the project's and the user's config files and show which servers they name.
-Nothing is started. What is wrong with a file or an entry is said on stderr.`,
+Nothing is started. What is wrong with a file or an entry is said on stderr.
+
+A server that "needs trust" comes from a file of the project and may run any
+program. Look at its command. Then run it with --trust-project, or approve it for
+good, as it is written now, by its hash from --json.`,
 		Example: `  mcprt discover
-  mcprt discover --user all --json`,
+  mcprt discover --user all --json
+  mcprt call --method mcprt/trust.add '{"hash": "sha256:…"}'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withSession(cmd, &o, "reading config files", discover)
@@ -66,6 +73,15 @@ func (o origin) String() string {
 	return o.Path
 }
 
+// within is the source as a person in the folder root would write it: what lies there
+// is named from there, which leaves room for the commands.
+func (o origin) within(root string) string {
+	if path, err := filepath.Rel(root, o.Path); o.Path != "" && err == nil && filepath.IsLocal(path) {
+		o.Path = path
+	}
+	return o.String()
+}
+
 func discover(s *session) error {
 	reply, err := s.do(s.ctx, core.VerbDiscover, map[string]any{})
 	if s.raw(reply) || err != nil {
@@ -76,6 +92,11 @@ func discover(s *session) error {
 		return err
 	}
 	s.spin.end()
+	root, err := filepath.Abs(s.cwd)
+	if err != nil {
+		return err
+	}
+	var untrusted []string
 	rows := make([][]cell, 0, len(found.Servers))
 	for _, server := range found.Servers {
 		status := cell{"trusted", green}
@@ -86,17 +107,23 @@ func discover(s *session) error {
 			status = cell{"same as " + server.DuplicateOf, faint}
 		case !server.Trusted:
 			status = cell{"needs trust", yellow}
+			untrusted = append(untrusted, oneLine(server.Name))
 		}
 		target := server.Config.URL
 		if target == "" {
 			target = commandLine(server.Config.Command, server.Config.Args)
 		}
-		rows = append(rows, []cell{{server.Name, ""}, {server.Transport, ""}, status, {server.Source.String(), faint}, {target, ""}})
+		rows = append(rows, []cell{{server.Name, ""}, {server.Transport, ""}, status, {server.Source.within(root), faint}, {target, ""}})
 	}
-	if len(rows) == 0 {
+	broken := slices.ContainsFunc(found.Diagnostics, func(d diagnostic) bool { return d.Severity == "error" })
+	switch {
+	case len(rows) == 0 && !broken: // else the errors below say why there is none
 		fmt.Fprintln(s.stderr, "no server is configured here; mcprt reads .mcp.json, .mcprt/mcp.json and the files of other tools")
-	} else {
+	case len(rows) > 0:
 		s.stdout.table([]string{"NAME", "TRANSPORT", "STATUS", "SOURCE", "COMMAND OR URL"}, rows)
+	}
+	if len(untrusted) > 0 {
+		s.needTrust("from a file of this project, and not approved", untrusted)
 	}
 	for _, lost := range found.Shadowed {
 		fmt.Fprintf(s.stderr, "%s %s of %s is not used: %s comes first\n",

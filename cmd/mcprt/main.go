@@ -45,6 +45,7 @@ Exit status:
   2    the command line is wrong
   3    the called tool reported a failure of its own; it is on stdout
   130  interrupted`,
+		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
@@ -52,6 +53,7 @@ Exit status:
 			return cmd.Help()
 		},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%v; see %s --help", err, cmd.CommandPath())
 	})

@@ -21,6 +21,7 @@ type session struct {
 	stderr   *painter
 	spin     *spinner
 	wantJSON bool
+	cwd      string // as it was given; "" is the current folder
 }
 
 // withSession runs body between open and close. An interrupt cancels the running
@@ -36,7 +37,7 @@ func withSession(cmd *cobra.Command, o *clientOptions, doing string, body func(*
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &session{ctx: ctx, stdout: stdout, stderr: stderr, wantJSON: o.json}
+	s := &session{ctx: ctx, stdout: stdout, stderr: stderr, wantJSON: o.json, cwd: o.cwd}
 	s.spin = newSpinner(stderr, doing)
 	defer s.spin.end()
 	s.client, err = openClient(o, func(p progress) { s.spin.say(p.String()) })
@@ -80,9 +81,15 @@ func (s *session) report(r *connectReport) {
 		for i, server := range r.NeedsTrust {
 			untrusted[i] = oneLine(server.Name)
 		}
-		fmt.Fprintf(s.stderr, "%s servers of this project that were not started: %s; look at them with `mcprt discover`, run them with --trust-project\n",
-			s.stderr.paint(yellow, "trust"), strings.Join(untrusted, ", "))
+		s.needTrust("not started, since nobody has approved it; look at it with `mcprt discover`", untrusted)
 	}
+}
+
+// trustAdvice says what a person can do about servers that need trust.
+const trustAdvice = "--trust-project runs it, and `mcprt help discover` says how to approve it for good"
+
+func (s *session) needTrust(what string, servers []string) {
+	fmt.Fprintf(s.stderr, "%s %s: %s; %s\n", s.stderr.paint(yellow, "trust"), strings.Join(servers, ", "), what, trustAdvice)
 }
 
 func (s *session) diagnostics(found []diagnostic) {

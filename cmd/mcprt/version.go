@@ -7,6 +7,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// versionText is what the command and the flag print.
+func versionText() string {
+	return fmt.Sprintf("mcprt %s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 // version is the one of include/mcprt.h; a test compares the two.
 const version = "0.1.0"
 
@@ -16,7 +21,7 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mcprt %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}

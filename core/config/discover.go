@@ -347,8 +347,12 @@ func notImported(files []*planned) []Diagnostic {
 			}
 		}
 		if count > 0 {
+			lost, them := fmt.Sprintf("%d servers that %s has set up for the user were", count, f.source.Name), "them"
+			if count == 1 {
+				lost, them = fmt.Sprintf("1 server that %s has set up for the user was", f.source.Name), "it"
+			}
 			notes = append(notes, Diagnostic{Severity: SeverityNote, Code: "not_imported", Path: path,
-				Message: fmt.Sprintf("%d servers that %s has set up for the user were left out; name %q in discovery.user to use them", count, f.source.Name, f.source.ID)})
+				Message: fmt.Sprintf("%s left out; name %q in discovery.user to use %s", lost, f.source.ID, them)})
 		}
 	}
 	return notes

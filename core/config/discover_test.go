@@ -97,6 +97,12 @@ func TestUserLevelChoices(t *testing.T) {
 	r, got = d.find(t, Options{User: User{IDs: []string{"cursor"}}})
 	expect(t, got, "own mcprt user", "c1 cursor user", "c2 cursor user")
 	expect(t, codes(r.Diagnostics), "not_imported ")
+	d.write(t, "$HOME/.cursor/mcp.json", server("c", "b"))
+	r, _ = d.find(t, Options{User: User{IDs: []string{"claude"}}})
+	if len(r.Diagnostics) != 1 || !strings.HasPrefix(r.Diagnostics[0].Message, "1 server that Cursor has set up for the user was left out") {
+		t.Errorf("%+v", r.Diagnostics)
+	}
+	d.write(t, "$HOME/.cursor/mcp.json", `{"mcpServers": {"c1": {"command": "b"}, "c2": {"command": "c"}}}`)
 	r, got = d.find(t, Options{User: User{None: true}})
 	expect(t, got)
 	expect(t, codes(r.Diagnostics))

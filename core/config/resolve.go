@@ -230,7 +230,7 @@ func (r *resolver) envFile() {
 	}
 	vars, bad := parseEnvFile(data)
 	if len(bad) > 0 {
-		r.warn("invalid_env_file", "envFile", "%d lines are not NAME=value and were skipped, the first is line %d", len(bad), bad[0])
+		r.warn("invalid_env_file", "envFile", "what is not NAME=value was skipped: %d of the lines, the first is line %d", len(bad), bad[0])
 	}
 	maps.Copy(vars, r.out.Env)
 	r.out.Env = vars
@@ -324,7 +324,7 @@ func (r *resolver) splitCommand() {
 	if _, err := r.env.LookPath(absoluteIfPath(r.env, words[0], r.e.BaseDir, r.home), r.e.BaseDir); err != nil && r.env.hasSlash(words[0]) {
 		return
 	}
-	r.warn("command_line", "command", "there is no program of this whole name; it was split into a command and %d arguments. Write them in args", len(words)-1)
+	r.warn("command_line", "command", "there is no program of this whole name; it was split into a command and its arguments. Write them in args")
 	r.out.Command, r.out.Args = words[0], words[1:]
 }
 

@@ -113,8 +113,12 @@ async function importKoffi() {
   try {
     return (await import('koffi')).default
   } catch (error) {
+    // npm links a package that is a folder, and does not install what the folder needs.
+    const advice = existsSync(join(PACKAGE, 'package-lock.json'))
+      ? `run "npm ci" in ${PACKAGE}`
+      : 'run "npm install" again without --omit=optional'
     throw new LibraryError(
-      `koffi, through which Node calls the mcprt library, cannot be loaded (${reason(error)}); run "npm install" again without --omit=optional`,
+      `koffi, through which Node calls the mcprt library, cannot be loaded (${reason(error)}); ${advice}`,
       { cause: error },
     )
   }

@@ -72,6 +72,7 @@ export class Runtime extends EventEmitter {
    */
   constructor(native, handle, onRequest) {
     super()
+    if (!native) throw new TypeError('a Runtime is made by "await Runtime.open(options)", not by new')
     this.#sink = {
       /** @param {Buffer} data */
       notice: (data) => this.#notice(data),

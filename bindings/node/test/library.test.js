@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { LibraryError } from '../index.js'
+import { LibraryError, Runtime } from '../index.js'
 import { readElf } from '../lib/elf.js'
 import { findLibrary, refuseMusl } from '../lib/library.js'
 import { stubLibrary } from './stub.js'
@@ -72,11 +72,18 @@ test('the library beside the package is found, and koffi may be missing', async 
   const index = join(copy, 'index.js')
   const output = await open({ index })
   assert.match(output, /^LibraryError true koffi, .* cannot be loaded \(Cannot find package 'koffi'.*\); run "npm install" again/)
+  // A package that has its lock file is that of a checkout, which npm only links.
+  writeFileSync(join(copy, 'package-lock.json'), '{}')
+  assert.ok((await open({ index })).includes(`; run "npm ci" in ${copy}\n`))
   mkdirSync(join(copy, 'node_modules'))
   for (const dependency of ['koffi', '@koromix']) {
     cpSync(join(PACKAGE, 'node_modules', dependency), join(copy, 'node_modules', dependency), { recursive: true })
   }
   assert.equal(await open({ index }), 'opened\n')
+})
+
+test('a Runtime made with new says how it is made', () => {
+  assert.throws(() => Reflect.construct(Runtime, []), { name: 'TypeError', message: /await Runtime\.open/ })
 })
 
 test('a development checkout is used when nothing else is there', () => {

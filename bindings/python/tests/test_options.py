@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import os
 import typing
 from pathlib import Path
@@ -83,6 +84,27 @@ def test_every_typed_option_has_a_field_and_no_field_is_untyped() -> None:
 def test_unknown_option_is_named(keywords: Dict[str, Any], named: str) -> None:
     with pytest.raises(TypeError, match=f"unknown option {named}"):
         mcprt.Runtime(**keywords)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "meant"),
+    [
+        ({"project_trst": "always"}, "'project_trust'"),
+        ({"projectTrust": "always"}, "'project_trust'"),
+        ({"startupTimeoutMs": 1}, "'startup_timeout'"),
+        ({"cache": {"ttlMs": 1}}, "'cache.ttl'"),
+    ],
+)
+def test_the_option_that_was_meant_is_named(keywords: Dict[str, Any], meant: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"did you mean {meant}?")):
+        mcprt.Runtime(**keywords)
+
+
+@pytest.mark.parametrize("timeout", ["5", None, True])
+def test_a_duration_is_a_number(timeout: Any) -> None:
+    for option in ("timeout", "grace"):
+        with pytest.raises(TypeError, match=re.escape(f"a duration is a number of seconds, not {timeout!r}")):
+            put(**{option: timeout})
 
 
 @pytest.mark.parametrize("timeout", [0, -1, math.nan, -math.inf])

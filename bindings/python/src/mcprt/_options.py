@@ -6,8 +6,10 @@ the C API switches off with 0 is switched off with ``math.inf`` here, since "0 s
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
+import re
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, TypedDict, Union
 
 from ._json import encode
@@ -114,7 +116,8 @@ class Options(TypedDict, total=False):
     reconnect: Literal["auto", "onCall", "manual"]
     #: Start no server whose tools the cache knows.
     lazy: bool
-    #: Stop a lazy server after this long without calls; 0 never.
+    #: No effect in this version, as ``auth``, ``share``, ``watch``, ``pinning``, ``spill`` and ``trace``:
+    #: setting one gives a diagnostic.
     idle_timeout: float
     max_concurrent_starts: int
     #: Operations not yet finished: 4096.
@@ -129,7 +132,6 @@ class Options(TypedDict, total=False):
     auth: AuthOptions
     #: What children get besides their own ``env``.
     env_policy: Union[Literal["inherit", "clear"], EnvPolicy]
-    #: Runtimes of one process with equal server configs share the running server.
     share: bool
     watch: Literal["off", "notify", "apply"]
     pinning: Literal["off", "report"]
@@ -140,8 +142,14 @@ class Options(TypedDict, total=False):
     runtime: GoRuntimeOptions
 
 
+def _number(seconds: float) -> None:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"a duration is a number of seconds, not {seconds!r}")
+
+
 def milliseconds(seconds: float) -> int:
-    """Whole milliseconds, rounded up. Raises ValueError for what is no duration."""
+    """Whole milliseconds, rounded up. Raises TypeError or ValueError for what is no duration."""
+    _number(seconds)
     if not 0 <= seconds < math.inf:
         raise ValueError(f"a duration must be 0 seconds or more, and finite, not {seconds!r}")
     return math.ceil(seconds * 1000)
@@ -149,6 +157,7 @@ def milliseconds(seconds: float) -> int:
 
 def limit(seconds: float) -> int:
     """As milliseconds, for a limit that can be switched off: ``math.inf`` gives the C API's 0."""
+    _number(seconds)
     if seconds == math.inf:
         return 0
     if not seconds > 0:
@@ -258,12 +267,19 @@ _FIELDS: Dict[str, _Field] = {
 }
 
 
+def _snake(name: str) -> str:
+    """The C API's spelling of an option as Python's: ``timeoutMs`` is ``timeout`` here."""
+    return re.sub("_ms$", "", re.sub("(?<!^)(?=[A-Z])", "_", name).lower())
+
+
 def _put_all(fields: Mapping[str, _Field], values: Mapping[str, Any], where: str = "") -> Dict[str, Any]:
     put: Dict[str, Any] = {}
     for name, value in values.items():
         field = fields.get(name)
         if field is None:
-            raise TypeError(f"unknown option {where + name!r}; known are: {', '.join(where + f for f in fields)}")
+            near = difflib.get_close_matches(_snake(name), fields, 1)
+            hint = f"did you mean {where + near[0]!r}?" if near else f"known are: {', '.join(where + f for f in fields)}"
+            raise TypeError(f"unknown option {where + name!r}; {hint}")
         put[field.name] = field.put(where + name, value)
     return put
 
