@@ -44,7 +44,7 @@ func BenchmarkBigStateFile(b *testing.B) {
 	text.WriteString(`{"numStartups": 7, "projects": {`)
 	for i := 0; text.Len() < 30<<20; i++ {
 		fmt.Fprintf(&text, "%q: {\"history\": [{\"display\": \"%s\", \"pastedContents\": {}}], \"mcpServers\": {}},\n", fmt.Sprintf("/home/dev/p%d", i),
-			strings.Repeat(`please fix the \"bug\" in [this] {file} `, 50))
+			strings.Repeat(`please fix the bug in [this] {file} and in the one beside it, and tell me what was wrong.\n\"Thanks\" `, 20))
 	}
 	fmt.Fprintf(&text, `%q: {"mcpServers": {"local": {"command": "x"}}}}, "mcpServers": {"a": {"command": "y"}}}`, d.project)
 	path := d.write(b, "$HOME/.claude.json", text.String())

@@ -46,9 +46,19 @@ type document interface {
 // span is one value of a document, and the name that it has as a member.
 type span struct {
 	name       string
-	pos        Pos   // of the name
-	start, end int   // where the value lies in a text that is decoded piece by piece
+	at         Pos     // of the name; in a text that is decoded piece by piece only its offset is known
+	in         *places // that text
+	offset     int
+	start, end int   // where the value lies in it
 	value      *Node // the value in a document that was decoded as a whole
+}
+
+// pos is the place of the name. Few of the members of a large file are asked.
+func (s span) pos() Pos {
+	if s.in != nil {
+		return s.in.pos(s.offset)
+	}
+	return s.at
 }
 
 // syntaxError is a text that does not keep to its format, and where.
@@ -104,7 +114,7 @@ func (t *tree) root() (span, bool, error) {
 	if t.top == nil {
 		return span{}, false, nil
 	}
-	return span{pos: t.top.Pos, value: t.top}, true, nil
+	return span{at: t.top.Pos, value: t.top}, true, nil
 }
 
 func (t *tree) kind(s span) Kind { return s.value.Kind }
@@ -112,7 +122,7 @@ func (t *tree) kind(s span) Kind { return s.value.Kind }
 func (t *tree) skim(object span, dropped func(span)) ([]span, error) {
 	members := make([]span, len(object.value.Members))
 	for i, m := range object.value.Members {
-		members[i] = span{name: m.Name, pos: m.Pos, value: m.Value}
+		members[i] = span{name: m.Name, at: m.Pos, value: m.Value}
 	}
 	return lastWins(members, func(s span) string { return s.name }, dropped), nil
 }

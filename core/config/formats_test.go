@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // parseAs reads a text as a host-named file of this name, in a source's dialect.
@@ -177,5 +178,28 @@ func checkFormat(t *testing.T, source, path string, data []byte) {
 	}
 	if len(out.Diagnostics) > maxDiagnostics+1 {
 		t.Fatalf("%d diagnostics", len(out.Diagnostics))
+	}
+}
+
+// TestPlacesBothWays: positions do not depend on the order in which they are asked.
+func TestPlacesBothWays(t *testing.T) {
+	text := []byte("a\né\n\n  数据 x\nlast")
+	var want []Pos
+	for i := range text {
+		p := newPlaces(text)
+		want = append(want, p.pos(i))
+	}
+	if last := want[len(text)-1]; last != (Pos{5, 4}) {
+		t.Errorf("the last character is at %v", last)
+	}
+	p := newPlaces(text)
+	for i := range len(text) * len(text) {
+		at := i * 7 % len(text)
+		if !utf8.RuneStart(text[at]) {
+			continue
+		}
+		if got := p.pos(at); got != want[at] {
+			t.Fatalf("offset %d: %v, want %v", at, got, want[at])
+		}
 	}
 }
