@@ -33,9 +33,10 @@ type document interface {
 	// empty file, or one of comments only.
 	root() (s span, ok bool, err error)
 	kind(s span) Kind
-	// skim finds the members of an object. Of equal names the last one wins; each
-	// earlier one is handed to dropped, which may be nil.
-	skim(object span, dropped func(span)) ([]span, error)
+	// skim finds the members of an object, those with a name that is wanted; nil
+	// wants all. Of equal names the last one wins; each earlier one is handed to
+	// dropped, which may be nil.
+	skim(object span, want func(name string) bool, dropped func(span)) ([]span, error)
 	// node decodes one value. dropped is told of names that stand twice in one
 	// object; the last one wins.
 	node(s span, dropped func(name string, at Pos)) (*Node, error)
@@ -119,10 +120,12 @@ func (t *tree) root() (span, bool, error) {
 
 func (t *tree) kind(s span) Kind { return s.value.Kind }
 
-func (t *tree) skim(object span, dropped func(span)) ([]span, error) {
-	members := make([]span, len(object.value.Members))
-	for i, m := range object.value.Members {
-		members[i] = span{name: m.Name, at: m.Pos, value: m.Value}
+func (t *tree) skim(object span, want func(name string) bool, dropped func(span)) ([]span, error) {
+	var members []span
+	for _, m := range object.value.Members {
+		if want == nil || want(m.Name) {
+			members = append(members, span{name: m.Name, at: m.Pos, value: m.Value})
+		}
 	}
 	return lastWins(members, func(s span) string { return s.name }, dropped), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,20 +17,20 @@ import (
 type jsonFile struct {
 	places
 	values int // left of maxValues
-	// extents are where long values end that were skipped as a part of others, by
-	// their start: so a large file is gone through once, not once per level.
-	extents map[int]extent
+	// extents are where the objects and arrays of the upper levels lie, by their
+	// start: so a large file is gone through once, not once per level.
+	extents []extent
 }
 
-type extent struct{ end, values int }
+type extent struct{ start, end, values int }
 
 const (
-	extentDepth = 4  // deeper values are skipped anew
-	extentBytes = 64 // shorter ones too
+	extentDepth = 3       // what lies deeper is gone through anew
+	maxExtents  = 1 << 17 // as is what comes after these
 )
 
 func newJSONFile(text []byte) *jsonFile {
-	return &jsonFile{places: newPlaces(text), values: maxValues, extents: map[int]extent{}}
+	return &jsonFile{places: newPlaces(text), values: maxValues}
 }
 
 func (f *jsonFile) losses() []*syntaxError { return nil }
@@ -68,7 +69,7 @@ func (f *jsonFile) kind(s span) Kind {
 }
 
 // skim decodes no value.
-func (f *jsonFile) skim(object span, dropped func(span)) ([]span, error) {
+func (f *jsonFile) skim(object span, want func(name string) bool, dropped func(span)) ([]span, error) {
 	var members []span
 	i, err := f.space(object.start + 1)
 	if err != nil {
@@ -98,7 +99,9 @@ func (f *jsonFile) skim(object span, dropped func(span)) ([]span, error) {
 		if s.end, _, err = f.skip(i); err != nil {
 			return nil, err
 		}
-		members = append(members, s)
+		if want == nil || want(name) {
+			members = append(members, s)
+		}
 		if i, err = f.expect(s.end, ",}", "after the value"); err != nil {
 			return nil, err
 		}
@@ -163,13 +166,16 @@ func (f *jsonFile) comment(i int) (int, error) {
 // skip moves over one value. It checks strings, brackets and depth only; values
 // counts how many values lie in it, at most.
 func (f *jsonFile) skip(i int) (end, values int, err error) {
-	if known, ok := f.extents[i]; ok {
-		return known.end, known.values, nil
+	n, known := slices.BinarySearchFunc(f.extents, i, func(e extent, start int) int { return e.start - start })
+	if known {
+		return f.extents[n].end, f.extents[n].values, nil
 	}
 	type level struct {
-		opening       byte
-		start, values int
+		opening byte
+		values  int
+		extent  int // its index, or -1
 	}
+	first := f.extents == nil // later ones would not be in order
 	start := i
 	var open []level
 	for i < len(f.data) {
@@ -182,7 +188,12 @@ func (f *jsonFile) skip(i int) (end, values int, err error) {
 			if len(open) == maxDepth {
 				return i, 0, f.errorAt(i, "it is nested deeper than %d levels", maxDepth)
 			}
-			open = append(open, level{c, i, values})
+			here := level{c, values, -1}
+			if first && len(open) < extentDepth && len(f.extents) < maxExtents {
+				here.extent = len(f.extents)
+				f.extents = append(f.extents, extent{start: i})
+			}
+			open = append(open, here)
 			values++
 			i++
 		case '}', ']':
@@ -195,8 +206,8 @@ func (f *jsonFile) skip(i int) (end, values int, err error) {
 			}
 			open = open[:len(open)-1]
 			i++
-			if len(open) < extentDepth && i-last.start > extentBytes {
-				f.extents[last.start] = extent{i, values - last.values + 1}
+			if last.extent >= 0 {
+				f.extents[last.extent].end, f.extents[last.extent].values = i, values-last.values+1
 			}
 		case '/':
 			if i, err = f.comment(i); err != nil {
@@ -213,11 +224,11 @@ func (f *jsonFile) skip(i int) (end, values int, err error) {
 			i++
 			continue
 		default:
-			n := i
+			word := i
 			for i < len(f.data) && isWordByte(f.data[i]) {
 				i++
 			}
-			if i == n {
+			if i == word {
 				r, _ := utf8.DecodeRune(f.data[i:])
 				return i, 0, f.errorAt(i, "%q is not expected here", r)
 			}

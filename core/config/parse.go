@@ -55,7 +55,7 @@ func parseRoot(in Input, rep *report, out *Parsed, sections []section) {
 		rep.add(SeverityError, "wrong_type", "", "", top.pos(), "an object is expected at the top of this file, such as {\"mcpServers\": {…}}")
 		return
 	}
-	root, err := f.skim(top, rep.duplicateKey(""))
+	root, err := f.skim(top, nil, rep.duplicateKey(""))
 	if err != nil {
 		rep.syntax("", "", err)
 		return
@@ -92,7 +92,7 @@ next:
 				if f.kind(s) != KindObject {
 					continue next
 				}
-				if members, err = f.skim(s, nil); err != nil {
+				if members, err = f.skim(s, nil, nil); err != nil {
 					continue next
 				}
 			}
@@ -146,7 +146,7 @@ func (f *fileParser) bareMap(top span, root []span) []*Entry {
 		if f.kind(s) != KindObject {
 			return nil
 		}
-		members, err := f.skim(s, nil)
+		members, err := f.skim(s, nil, nil)
 		if err != nil || !slices.ContainsFunc(members, func(m span) bool { return f.in.Dialect.launches(m.name) }) {
 			return nil
 		}
@@ -177,7 +177,7 @@ func (f *fileParser) servers(s span, level Level) []*Entry {
 		f.rep.add(SeverityError, "wrong_type", "", s.name, s.pos(), "%s must be an object of servers by name", s.name)
 		return nil
 	}
-	members, err := f.skim(s, f.rep.duplicateServer)
+	members, err := f.skim(s, nil, f.rep.duplicateServer)
 	if err != nil {
 		f.rep.syntax("", s.name, err)
 		return nil
