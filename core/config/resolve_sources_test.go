@@ -42,7 +42,7 @@ func TestPassedOnVariables(t *testing.T) {
 	}
 	_, err = resolveIn(t, "$PROJECT/.codex/config.toml", text, map[string]string{"TOK": ""})
 	var re *ResolveError
-	if !errors.As(err, &re) || re.Code != "unresolved_variable" || re.Field != "bearerTokenEnvVar" || re.Line != 1 {
+	if !errors.As(err, &re) || re.Code != "unresolved_variable" || re.Field != "bearerTokenEnvVar" || re.Line != 3 || re.Column != 24 {
 		t.Errorf("%+v", err)
 	}
 	r, err = resolveIn(t, "$PROJECT/.codex/config.toml", "[mcp_servers.a]\ncommand = \"x\"\nenv_vars = [\"A\", \"B\", \"UNSET\"]\nenv = { B = \"own\" }\n", map[string]string{"A": "1", "B": "outer"})
