@@ -20,5 +20,5 @@ done
 "${CC:-gcc}" -std=gnu11 -O2 -g -fPIC -shared -fvisibility=hidden -pthread \
   -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Werror "$@" \
   -I"$here/../include" $sources "$here/testdata/stub.c" \
-  -Wl,--version-script="$here/mcprt.map" -Wl,-soname,libmcprt-stub.so \
+  -Wl,--version-script="$here/mcprt.map" -Wl,-soname,libmcprt-stub.so -Wl,-z,nodelete \
   -o "$out/libmcprt-stub.so"

@@ -251,13 +251,30 @@ func stubLibrary(t *testing.T) string {
 	return filepath.Join(dir, "libmcprt-stub.so")
 }
 
+// linked builds a program of testdata against the library with a scripted core.
+func linked(t *testing.T, file string) string {
+	t.Helper()
+	lib := library(t, "scripted")
+	program := filepath.Join(t.TempDir(), "program")
+	tool(t, gcc(), append(append([]string{}, strict...), "-O1", "-I../include", filepath.Join("testdata", file), lib, "-Wl,-rpath,"+filepath.Dir(lib), "-o", program)...)
+	return program
+}
+
 // TestGo runs the same program over the library with its Go side.
 func TestGo(t *testing.T) {
 	t.Parallel()
-	lib := library(t, "scripted")
-	program := filepath.Join(t.TempDir(), "ctest")
-	tool(t, gcc(), append(append([]string{}, strict...), "-O1", "-I../include", "testdata/ctest.c", lib, "-Wl,-rpath,"+filepath.Dir(lib), "-o", program)...)
-	run(t, []string{"CTEST_GO=1"}, program)
+	run(t, []string{"CTEST_GO=1"}, linked(t, "ctest.c"))
+}
+
+func TestForeignStack(t *testing.T) {
+	t.Parallel()
+	run(t, nil, linked(t, "stacktest.c"))
+}
+
+// TestGoRace is TestGo under the race detector, which sees only what Go does.
+func TestGoRace(t *testing.T) {
+	t.Parallel()
+	run(t, nil, "sh", "testdata/sanitize.sh", "race")
 }
 
 func TestFork(t *testing.T) {

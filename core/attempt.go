@@ -101,8 +101,8 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		}
 	}
 	dial, err := m.deps.dial(m, at.entry, resolved)
-	if err != nil {
-		return nil, err
+	if err != nil { // it names the program, which a variable may have held
+		return nil, clean.fault(err)
 	}
 	timeout := m.startTimeout(&at.entry.Server)
 	ctx, cancel := context.WithCancelCause(ctx)

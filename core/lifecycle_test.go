@@ -740,3 +740,17 @@ func TestCloseRacesEverything(t *testing.T) {
 		}
 	}
 }
+
+// TestPing works in every version, also in that which has no ping any more.
+func TestPing(t *testing.T) {
+	for _, versions := range [][]string{nil, {mcptest.Modern}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, servers{"a": mcptest.NewMemory(mcptest.Script{Versions: versions})}, nil)
+			r.must(VerbConnect, `{}`)
+			if a := r.must(VerbCall, `{"server":"a","method":"ping"}`); a.raw != `{"result":{}}` {
+				t.Errorf("%v: %s", versions, a.raw)
+			}
+			r.m.Close(0)
+		})
+	}
+}

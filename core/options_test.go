@@ -380,3 +380,26 @@ func FuzzOptions(f *testing.F) {
 		}
 	})
 }
+
+// TestWrongRequestMembers: an error names the member and what it has to be, in JSON's words.
+func TestWrongRequestMembers(t *testing.T) {
+	r := newRig(t, servers{}, nil)
+	for _, c := range []struct {
+		verb          Verb
+		req, contains string
+	}{
+		{VerbConnect, `{"only":5}`, `\"only\" must be an array of strings`},
+		{VerbConnect, `{"only":[5]}`, `\"only.0\" must be a string`},
+		{VerbConnect, `{"trust":[]}`, `\"trust\" must be an object`},
+		{VerbConnect, `{"restart":"yes"}`, `\"restart\" must be true or false`},
+		{VerbList, `{"server":5}`, `\"server\" must be a string`},
+		{VerbDisconnect, `{"server":{}}`, `\"server\" must be a string`},
+		{VerbCall, `{"tool":"x","timeoutMs":"a"}`, `\"timeoutMs\" must be a whole number`},
+		{VerbCall, `{"tool":"x","timeoutMs":1e99}`, `\"timeoutMs\" must be a whole number`},
+	} {
+		if a := r.do(c.verb, c.req); a.code() != "invalid_request" || !strings.Contains(a.raw, c.contains) {
+			t.Errorf("verb %d %s: %s", c.verb, c.req, a.raw)
+		}
+	}
+	r.m.Close(0)
+}

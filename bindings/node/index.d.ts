@@ -332,7 +332,6 @@ export interface ListOptions extends Abortable {
   kind?: 'tools' | 'servers' | 'resources' | 'resourceTemplates' | 'prompts'
   server?: string
   names?: string[]
-  format?: 'mcp' | 'openai' | 'anthropic' | 'gemini'
   ifRevision?: number
   search?: string
   timeoutMs?: number
@@ -362,12 +361,11 @@ export declare class Runtime extends EventEmitter<RuntimeEvents> {
   /** Ends one server, or all; the runtime stays open. */
   disconnect(server?: string, options?: Abortable): Promise<Reply & { disconnected: string[] }>
 
-  list(options: ListOptions & { format: 'openai' | 'anthropic' | 'gemini' }): Promise<Listing & { tools: any[] }>
-  list(options?: ListOptions & { kind?: 'tools'; format?: 'mcp' }): Promise<ToolListing>
+  list(options?: ListOptions & { kind?: 'tools' }): Promise<ToolListing>
   list(options: ListOptions & { kind: 'servers' }): Promise<Listing & { servers: ServerView[] }>
   list(options: ListOptions): Promise<Listing & { [kind: string]: any }>
-  tools(options?: Omit<ListOptions, 'kind' | 'format' | 'ifRevision'>): Promise<Tool[]>
-  servers(options?: Omit<ListOptions, 'kind' | 'format' | 'ifRevision'>): Promise<ServerView[]>
+  tools(options?: Omit<ListOptions, 'kind' | 'ifRevision'>): Promise<Tool[]>
+  servers(options?: Omit<ListOptions, 'kind' | 'ifRevision'>): Promise<ServerView[]>
 
   /**
    * Calls a tool: by the name that the list gives, or, with `server`, by the

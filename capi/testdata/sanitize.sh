@@ -10,34 +10,34 @@ kind=${1:?usage: sanitize.sh address|race}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cc=${CC:-gcc}
-fixed=
 cd "$root"
+
+# link FLAGS...: builds ctest against what was built before.
+link() {
+  "${CC:-gcc}" -std=gnu11 -g -O1 -pthread -Iinclude capi/testdata/ctest.c "$@" -o "$work/ctest"
+}
 
 case $kind in
 address)
   flags='-fsanitize=address,undefined -fno-sanitize-recover=all'
   # Leaks are valgrind's: here the Go runtime keeps memory that only it knows.
   export CGO_CFLAGS="-O1 -g $flags" CGO_LDFLAGS="$flags" ASAN_OPTIONS=detect_leaks=0
-  go_flags=-asan
+  go build -asan -tags mcprt_scripted -buildmode=c-shared \
+    -ldflags "-extldflags \"-Wl,--version-script=$root/capi/mcprt.map -Wl,-soname,libmcprt.so.0\"" \
+    -o "$work/libmcprt.so.0" ./capi
+  # shellcheck disable=SC2086
+  link $flags "$work/libmcprt.so.0" -Wl,-rpath,"$work"
   ;;
 race)
-  flags=
+  # An archive in a program at fixed addresses: the detector's shadow memory has fixed
+  # places too, and a shared library may lie where it cannot follow.
+  go build -race -tags mcprt_scripted -buildmode=c-archive -o "$work/libmcprt.a" ./capi
+  link -no-pie "$work/libmcprt.a" -lm
   export GORACE='halt_on_error=1 exitcode=66'
-  # Its shadow memory has fixed places, which address randomisation may have taken.
-  fixed="setarch -R"
-  go_flags=-race
   ;;
 *)
   echo "sanitize.sh: no such sanitizer: $kind" >&2
   exit 2
   ;;
 esac
-
-go build "$go_flags" -tags mcprt_scripted -buildmode=c-shared \
-  -ldflags "-extldflags \"-Wl,--version-script=$root/capi/mcprt.map -Wl,-soname,libmcprt.so.0\"" \
-  -o "$work/libmcprt.so.0" ./capi
-# shellcheck disable=SC2086
-"$cc" -std=gnu11 -g -O1 -pthread $flags -Iinclude capi/testdata/ctest.c "$work/libmcprt.so.0" \
-  -Wl,-rpath,"$work" -o "$work/ctest"
-CTEST_GO=1 CTEST_SCALE=${CTEST_SCALE:-2} $fixed "$work/ctest"
+CTEST_GO=1 CTEST_SCALE=${CTEST_SCALE:-2} "$work/ctest"

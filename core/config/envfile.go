@@ -33,7 +33,13 @@ func parseEnvFile(data []byte) (vars map[string]string, bad []int) {
 				bad = append(bad, line)
 				continue
 			}
-			value, text = body, rest
+			text = rest
+			if !validVariable(name, body) { // a NUL on a later line
+				bad = append(bad, line)
+				line += lines
+				continue
+			}
+			value = body
 			line += lines
 		} else if i := strings.Index(" "+value, " #"); i >= 0 {
 			value = strings.TrimSpace(value[:max(0, i-1)])

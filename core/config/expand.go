@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -108,6 +109,11 @@ func (x *expander) expand(s string) expansion {
 		default:
 			b.WriteByte(s[i])
 			i++
+		}
+		if b.Len() > maxValueBytes { // a few characters can name a large variable often
+			out.fail("too_large", "after expansion it is longer than %s bytes", strconv.Itoa(maxValueBytes))
+			out.used = nil
+			return out
 		}
 	}
 	out.text = b.String()

@@ -128,6 +128,20 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
+// A few characters that name a large variable again and again must not fill memory.
+func TestExpansionIsBounded(t *testing.T) {
+	x := testExpander(allSyntax, map[string]string{"BIG": strings.Repeat("x", 1<<16)})
+	for _, in := range []string{strings.Repeat("${BIG}", 1<<17), strings.Repeat("{env:BIG}", 1<<16)} {
+		out := x.expand(in)
+		if len(out.problems) != 1 || out.problems[0].code != "too_large" || !out.problems[0].fatal {
+			t.Errorf("%d bytes, problems %+v", len(out.text), out.problems)
+		}
+		if out.text != "" || len(out.used) > 20 {
+			t.Errorf("%d bytes of %d values are kept", len(out.text), len(out.used))
+		}
+	}
+}
+
 func TestParseEnvFile(t *testing.T) {
 	vars, bad := parseEnvFile([]byte("\ufeff# c\r\nA=1\r\nexport B = two words # note\nC='$A # \"x\"'\nD=\"line\\nnext \\\"q\\\"\"\nE=\"first\nsecond\"\nF=\nG=a#b\nno line\n1=ok\nH=\"open\n"))
 	want := map[string]string{"A": "1", "B": "two words", "C": `$A # "x"`, "D": "line\nnext \"q\"", "E": "first\nsecond", "F": "", "G": "a#b", "1": "ok"}
@@ -146,6 +160,7 @@ func TestParseEnvFile(t *testing.T) {
 
 func FuzzParseEnvFile(f *testing.F) {
 	f.Add([]byte("A=1\nexport B='x\ny'\nC=\"\\n\" # c"))
+	f.Add([]byte("A=\"\n\x00\""))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		vars, _ := parseEnvFile(data)
 		for name, value := range vars {

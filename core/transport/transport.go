@@ -19,6 +19,7 @@ type Message struct {
 	Result   []byte // raw JSON or nil
 	Error    []byte // raw JSON of the error object or nil
 	TooLarge int64  // > 0: a response over the message limit was skipped; this many bytes; only ID is set
+	Damaged  string // a response that is no acceptable JSON was skipped; what is wrong with it; only ID is set
 }
 
 // Receiver takes what the server sends. Both methods are called from one reader

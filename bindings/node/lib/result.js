@@ -105,15 +105,6 @@ for (const member of TOOL_MEMBERS) {
 }
 
 /**
- * @param {Buffer} data the reply, valid only now
- * @returns {any} the reply, with its own bytes as `raw`
- */
-export function decodePlainReply(data) {
-  const raw = Buffer.from(data)
-  return withRaw(JSON.parse(raw.toString()), raw)
-}
-
-/**
  * Decodes a reply that may hold a tool list, but not the tools themselves.
  * @param {Buffer} data the reply, valid only now
  * @returns {any}

@@ -11,7 +11,7 @@ import { replyError } from './errors.js'
 import { EventStream } from './events.js'
 import { loadLibrary } from './library.js'
 import { RequestDesk, answeredKinds } from './requests.js'
-import { CallResult, Result, decodePlainReply, decodeReply } from './result.js'
+import { CallResult, Result, decodeReply } from './result.js'
 
 const DEFAULT_STREAM_LIMIT = 1024
 /** The emitter's own events, and the one that throws when nobody listens: never a server's to emit. */
@@ -124,8 +124,7 @@ export class Runtime extends EventEmitter {
 
   /** @param {import('../index.js').ListOptions} [options] */
   list({ signal, ...request } = {}) {
-    const decode = (request.format ?? 'mcp') === 'mcp' ? decodeReply : decodePlainReply
-    return this.#channel.submit(Verb.LIST, request, decode, { signal })
+    return this.#channel.submit(Verb.LIST, request, decodeReply, { signal })
   }
 
   async tools(options = {}) {

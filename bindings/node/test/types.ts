@@ -47,8 +47,6 @@ export async function program(signal: AbortSignal) {
   same<typeof tools, Tool[]>(true)
   const { servers } = await runtime.list({ kind: 'servers' })
   same<(typeof servers)[0]['pid'], number | null>(true)
-  const openai = await runtime.list({ format: 'openai' })
-  same<typeof openai.tools, any[]>(true)
 
   const result = await runtime.call('mcp_demo_echo', { text: 'hi' }, { signal, timeoutMs: 5, retry: 'never', onProgress: ({ progress }) => progress + 1 })
   same<typeof result, CallResult>(true)

@@ -336,17 +336,6 @@ class AsyncRuntime:
         """As :meth:`Runtime.list`."""
         return await self._run(_operations.tools(server, names, search, if_revision))
 
-    async def tools_for(
-        self,
-        model: Literal["openai", "anthropic", "gemini"],
-        *,
-        server: Optional[str] = None,
-        names: Optional[Iterable[str]] = None,
-        search: Optional[str] = None,
-    ) -> Listing[Json]:
-        """As :meth:`Runtime.tools_for`."""
-        return await self._run(_operations.tools_for(model, server, names, search))
-
     async def servers(self) -> Listing[ServerView]:
         """As :meth:`Runtime.servers`."""
         return await self._run(_operations.servers())

@@ -102,13 +102,6 @@ def tools(
     return Operation(_library.LIST, request, _types.tools_listing)
 
 
-def tools_for(
-    model: str, server: Optional[str], names: Optional[Iterable[str]], search: Optional[str]
-) -> Operation[_types.Listing[_types.Json]]:
-    request = {"kind": "tools", "server": server, "names": _names(names), "search": search, "format": model}
-    return Operation(_library.LIST, request, _types.listing("tools", _item))
-
-
 def servers() -> Operation[_types.Listing[_types.ServerView]]:
     return Operation(_library.LIST, {"kind": "servers"}, _types.listing("servers", _types.ServerView))
 

@@ -149,17 +149,6 @@ class Runtime:
         """The tools known now, sorted by name; asks no server. None where nothing changed since ``if_revision``."""
         return self._run(_operations.tools(server, names, search, if_revision))
 
-    def tools_for(
-        self,
-        model: Literal["openai", "anthropic", "gemini"],
-        *,
-        server: Optional[str] = None,
-        names: Optional[Iterable[str]] = None,
-        search: Optional[str] = None,
-    ) -> Listing[Json]:
-        """The tools in the form that a model's API takes."""
-        return self._run(_operations.tools_for(model, server, names, search))
-
     def servers(self) -> Listing[ServerView]:
         """The state of every server; asks no server."""
         return self._run(_operations.servers())
