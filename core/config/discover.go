@@ -188,7 +188,8 @@ func (d *discovery) plan() []*planned {
 		files = append(files, p)
 	}
 	config, _ := d.o.Env.UserConfigDir()
-	at := Locations{Project: d.cwd, Home: d.home, Config: config, Env: d.o.Env}
+	xdg, _ := d.o.Env.XDGConfigDir()
+	at := Locations{Project: d.cwd, Home: d.home, Config: config, XDG: xdg, Env: d.o.Env}
 	for i := range sources {
 		s := &sources[i]
 		if slices.Contains(d.o.Exclude, s.ID) {

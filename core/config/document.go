@@ -33,9 +33,10 @@ type document interface {
 	// empty file, or one of comments only.
 	root() (s span, ok bool, err error)
 	kind(s span) Kind
-	// skim finds the members of an object. Of equal names the last one wins; each
-	// earlier one is handed to dropped, which may be nil.
-	skim(object span, dropped func(span)) ([]span, error)
+	// skim finds the members of an object, those with a name that is wanted; nil
+	// wants all. Of equal names the last one wins; each earlier one is handed to
+	// dropped, which may be nil.
+	skim(object span, want func(name string) bool, dropped func(span)) ([]span, error)
 	// node decodes one value. dropped is told of names that stand twice in one
 	// object; the last one wins.
 	node(s span, dropped func(name string, at Pos)) (*Node, error)
@@ -46,9 +47,19 @@ type document interface {
 // span is one value of a document, and the name that it has as a member.
 type span struct {
 	name       string
-	pos        Pos   // of the name
-	start, end int   // where the value lies in a text that is decoded piece by piece
+	at         Pos     // of the name; in a text that is decoded piece by piece only its offset is known
+	in         *places // that text
+	offset     int
+	start, end int   // where the value lies in it
 	value      *Node // the value in a document that was decoded as a whole
+}
+
+// pos is the place of the name. Few of the members of a large file are asked.
+func (s span) pos() Pos {
+	if s.in != nil {
+		return s.in.pos(s.offset)
+	}
+	return s.at
 }
 
 // syntaxError is a text that does not keep to its format, and where.
@@ -104,15 +115,17 @@ func (t *tree) root() (span, bool, error) {
 	if t.top == nil {
 		return span{}, false, nil
 	}
-	return span{pos: t.top.Pos, value: t.top}, true, nil
+	return span{at: t.top.Pos, value: t.top}, true, nil
 }
 
 func (t *tree) kind(s span) Kind { return s.value.Kind }
 
-func (t *tree) skim(object span, dropped func(span)) ([]span, error) {
-	members := make([]span, len(object.value.Members))
-	for i, m := range object.value.Members {
-		members[i] = span{name: m.Name, pos: m.Pos, value: m.Value}
+func (t *tree) skim(object span, want func(name string) bool, dropped func(span)) ([]span, error) {
+	var members []span
+	for _, m := range object.value.Members {
+		if want == nil || want(m.Name) {
+			members = append(members, span{name: m.Name, at: m.Pos, value: m.Value})
+		}
 	}
 	return lastWins(members, func(s span) string { return s.name }, dropped), nil
 }

@@ -48,8 +48,8 @@ func decodeUTF16(b []byte) ([]byte, error) {
 	return []byte(string(utf16.Decode(units))), nil
 }
 
-// places turns offsets in a text into positions. Going forward is cheap, going
-// back starts over: callers ask in file order.
+// places turns offsets in a text into positions. It remembers the last one, so
+// that neighbours are cheap.
 type places struct {
 	data                 []byte
 	offset, line, column int
@@ -58,16 +58,21 @@ type places struct {
 func newPlaces(data []byte) places { return places{data: data, line: 1, column: 1} }
 
 func (p *places) pos(offset int) Pos {
-	if offset < p.offset {
+	if offset < p.offset-offset { // nearer to the beginning
 		*p = newPlaces(p.data)
 	}
-	part := p.data[p.offset:offset]
-	if n := bytes.Count(part, []byte{'\n'}); n > 0 {
-		p.line += n
-		p.column = 1
-		part = part[bytes.LastIndexByte(part, '\n')+1:]
+	from, to, step := p.offset, offset, 1
+	if to < from {
+		from, to, step = to, from, -1
 	}
-	p.column += utf8.RuneCount(part)
+	part := p.data[from:to]
+	if n := bytes.Count(part, []byte{'\n'}); n == 0 {
+		p.column += step * utf8.RuneCount(part)
+	} else {
+		p.line += step * n
+		lineStart := bytes.LastIndexByte(p.data[:offset], '\n') + 1
+		p.column = utf8.RuneCount(p.data[lineStart:offset]) + 1
+	}
 	p.offset = offset
 	return Pos{p.line, p.column}
 }

@@ -95,6 +95,19 @@ func (e Env) UserConfigDir() (string, error) {
 	return e.userDir("XDG_CONFIG_HOME", ".config", "Library/Application Support", "APPDATA")
 }
 
+// XDGConfigDir is where many tools keep a user's settings on every system:
+// XDG_CONFIG_HOME or ~/.config.
+func (e Env) XDGConfigDir() (string, error) {
+	if dir := e.Value("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return filepath.Clean(dir), nil
+	}
+	home, err := e.Home()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".config"), nil
+}
+
 // UserCacheDir is where programs keep what they can make again: XDG_CACHE_HOME
 // or ~/.cache, ~/Library/Caches on macOS, LOCALAPPDATA on Windows.
 func (e Env) UserCacheDir() (string, error) {

@@ -29,7 +29,7 @@ func parseEnvFile(data []byte) (vars map[string]string, bad []int) {
 		}
 		if value != "" && (value[0] == '"' || value[0] == '\'') {
 			body, rest, lines, ok := quoted(value, text)
-			if !ok {
+			if !ok || !validVariable(name, body) {
 				bad = append(bad, line)
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // parseAs reads a text as a host-named file of this name, in a source's dialect.
@@ -177,5 +178,56 @@ func checkFormat(t *testing.T, source, path string, data []byte) {
 	}
 	if len(out.Diagnostics) > maxDiagnostics+1 {
 		t.Fatalf("%d diagnostics", len(out.Diagnostics))
+	}
+}
+
+// TestPlacesBothWays: positions do not depend on the order in which they are asked.
+func TestPlacesBothWays(t *testing.T) {
+	text := []byte("a\né\n\n  数据 x\nlast")
+	var want []Pos
+	for i := range text {
+		p := newPlaces(text)
+		want = append(want, p.pos(i))
+	}
+	if last := want[len(text)-1]; last != (Pos{5, 4}) {
+		t.Errorf("the last character is at %v", last)
+	}
+	p := newPlaces(text)
+	for i := range len(text) * len(text) {
+		at := i * 7 % len(text)
+		if !utf8.RuneStart(text[at]) {
+			continue
+		}
+		if got := p.pos(at); got != want[at] {
+			t.Fatalf("offset %d: %v, want %v", at, got, want[at])
+		}
+	}
+}
+
+// TestShapesInTheWild: what people paste from one tool's docs into a file of
+// another name.
+func TestShapesInTheWild(t *testing.T) {
+	for _, c := range []struct{ path, text, want, found string }{
+		{"x.json", `{"McpServers": [{"Name": "a", "Command": "npx", "Args": ["x"], "Env": {"K": "v"}}, {"name": "b", "BaseURL": "https://b.example.com", "Is_Active": true}]}`,
+			`a@1:17 stdio npx x|b@1:84 http https://b.example.com`, ""},
+		{"x.yml", "mcpServers:\n  a:\n    command: npx\n    args:\n    - -y\n    - foo\n  b:\n    url: http://localhost:3000/sse\n    transport: sse\n", "a@2:3 stdio npx -y foo|b@7:3 sse http://localhost:3000/sse", ""},
+		{"x.json", `{"mcp": {"a": {"command": "x"}}}`, "a@1:10 stdio x", ""},
+		{"x.toml", "[mcp_servers.a]\ncommand = \"x\"\n[mcp_servers.a.env]\nA = \"1\"\n", "a@1:14 stdio x", ""},
+		{"x.json", `{"mcpServers": {"io.github.Org/tool": {"transport": "STREAMABLE_HTTP", "url": "https://x.example.com/mcp"}, "w": {"ws_url": "wss://a"}, "both": {"command": "", "url": "http://x.example.com"}}}`,
+			"io.github.Org/tool@1:17 http https://x.example.com/mcp|both@1:137 http http://x.example.com", "missing_command/w//1:109"},
+		{"x.json", `{"mcpServers": {"f": {"url": "https://f.example.com", "auth": "token"}, "n": {"url": "https://n.example.com", "auth": "none"}}}`, "f@1:17 http https://f.example.com +Authorization|n@1:73 http https://n.example.com", ""},
+	} {
+		servers, found, out := parseAs(t, "", "/p/"+c.path, c.text)
+		var got []string
+		for i, e := range out.Entries {
+			line := strings.TrimSpace(servers[i] + " " + e.Server.Type + " " + e.Server.Command + e.Server.URL + " " + strings.Join(e.Server.Args, " "))
+			for _, name := range sortedKeys(e.Server.Headers) {
+				line += " +" + name
+			}
+			got = append(got, line)
+		}
+		if strings.Join(got, "|") != c.want || strings.Join(found, " ") != c.found {
+			t.Errorf("%s\n got %s %v\nwant %s %s", c.text, strings.Join(got, "|"), found, c.want, c.found)
+		}
 	}
 }

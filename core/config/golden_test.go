@@ -223,7 +223,7 @@ func firstDifference(want, got string) string {
 // dirs are a project and a user's directories for one test.
 type dirs struct{ project, home, config string }
 
-func newDirs(t *testing.T) dirs {
+func newDirs(t testing.TB) dirs {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -246,7 +246,7 @@ func (d dirs) neutral(text string) string {
 	return strings.NewReplacer(d.project, "$PROJECT", d.config, "$CONFIG", d.home, "$HOME", filepath.Dir(d.project), "$ROOT").Replace(text)
 }
 
-func (d dirs) write(t *testing.T, place, text string) string {
+func (d dirs) write(t testing.TB, place, text string) string {
 	t.Helper()
 	path := d.real(place)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

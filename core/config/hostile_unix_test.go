@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf16"
 )
 
 // TestHostileFiles: whatever lies where a config is looked for, nothing hangs,
@@ -53,4 +54,94 @@ func TestHostileFiles(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("discovery hangs")
 	}
+}
+
+// TestHostileFilesOfEveryFormat: whatever lies in a tool's place, the other
+// files load and one finding says what it is; only nothing is silent.
+func TestHostileFilesOfEveryFormat(t *testing.T) {
+	formats := []struct{ place, good string }{
+		{"$HOME/.cursor/mcp.json", `{"mcpServers": {"é": {"command": "x"}}}`},
+		{"$HOME/.codex/config.toml", "[mcp_servers.\"é\"]\ncommand = \"x\"\n"},
+		{"$CONFIG/goose/config.yaml", "extensions:\n  é:\n    cmd: x\n"},
+	}
+	must := func(t *testing.T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range formats {
+		text := func(s string) func(*testing.T, string) {
+			return func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte(s), 0o600)) }
+		}
+		utf16le := func(s string) string {
+			b := []byte{0xff, 0xfe}
+			for _, u := range utf16.Encode([]rune(s)) {
+				b = append(b, byte(u), byte(u>>8))
+			}
+			return string(b)
+		}
+		for _, c := range []struct {
+			name, code string
+			servers    int
+			make       func(t *testing.T, path string)
+		}{
+			{"empty", "", 0, text("")},
+			{"white space", "", 0, text(" \n\n")},
+			{"only a byte order mark", "", 0, text("\ufeff")},
+			{"truncated", "syntax", 0, text(f.good[:strings.LastIndex(f.good, "x")-1] + ` "`)},
+			{"binary", "any", 0, text("\x00\x01\x02\x7fELF\xff\xfe")},
+			{"100 MB", "too_large", 0, func(t *testing.T, path string) {
+				text("")(t, path)
+				must(t, os.Truncate(path, 100_000_000))
+			}},
+			{"pipe", "unreadable_file", 0, func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) }},
+			{"device", "unreadable_file", 0, func(t *testing.T, path string) { must(t, os.Symlink("/dev/zero", path)) }},
+			{"directory", "unreadable_file", 0, func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }},
+			{"link loop", "unreadable_file", 0, func(t *testing.T, path string) { must(t, os.Symlink(path, path)) }},
+			{"link to nowhere", "", 0, func(t *testing.T, path string) { must(t, os.Symlink(path+".gone", path)) }},
+			{"UTF-16", "", 1, text(utf16le(f.good))},
+			{"half of a UTF-16 character", "invalid_encoding", 0, text(utf16le(f.good) + "x")},
+			{"Latin-1", "invalid_encoding", 1, text(strings.ReplaceAll(f.good, "é", "\xe9"))},
+		} {
+			t.Run(filepath.Base(f.place)+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				d := newDirs(t)
+				d.write(t, "$HOME/.gemini/settings.json", `{"mcpServers": {"good": {"command": "g"}}}`)
+				path := d.real(f.place)
+				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				c.make(t, path)
+				before := time.Now()
+				r, _ := d.find(t, Options{User: User{All: true}})
+				if took := time.Since(before); took > 10*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				var found []string
+				for _, diagnostic := range r.Diagnostics {
+					found = append(found, diagnostic.Code)
+				}
+				ok := c.code == "" && len(found) == 0 || len(found) == 1 && found[0] == c.code || c.code == "any" && len(found) > 0
+				if !ok || len(r.Entries) != 1+c.servers || !slices.ContainsFunc(r.Entries, func(e *Entry) bool { return e.Name == "good" }) {
+					t.Errorf("%d entries, findings %q", len(r.Entries), found)
+				}
+			})
+		}
+	}
+}
+
+// TestUnreadableFile: without permission a file is named and the others load.
+func TestUnreadableFile(t *testing.T) {
+	d := newDirs(t)
+	path := d.write(t, "$HOME/.codex/config.toml", "[mcp_servers.a]\ncommand = \"x\"\n")
+	d.write(t, "$HOME/.cursor/mcp.json", server("good", "g"))
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	r, got := d.find(t, Options{User: User{All: true}})
+	if os.Geteuid() == 0 { // nothing is unreadable for root
+		expect(t, got, "a codex user", "good cursor user")
+		return
+	}
+	expect(t, got, "good cursor user")
+	expect(t, codes(r.Diagnostics), "unreadable_file ")
 }

@@ -59,7 +59,7 @@ func readInline(name string, raw []byte, d Dialect, rep *report) *Entry {
 		rep.add(SeverityError, "wrong_type", name, "", Pos{}, "a server must be an object with a command or a url, not an empty text")
 		return nil
 	}
-	n, err := f.node(top, func(key string, at Pos) { rep.duplicateKey(name)(span{name: key, pos: at}) })
+	n, err := f.node(top, func(key string, at Pos) { rep.duplicateKey(name)(span{name: key, at: at}) })
 	if err != nil {
 		rep.syntax(name, "", err)
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,7 +17,17 @@ import (
 type jsonFile struct {
 	places
 	values int // left of maxValues
+	// extents are where the objects and arrays of the upper levels lie, by their
+	// start: so a large file is gone through once, not once per level.
+	extents []extent
 }
+
+type extent struct{ start, end, values int }
+
+const (
+	extentDepth = 3       // what lies deeper is gone through anew
+	maxExtents  = 1 << 17 // as is what comes after these
+)
 
 func newJSONFile(text []byte) *jsonFile {
 	return &jsonFile{places: newPlaces(text), values: maxValues}
@@ -44,7 +55,7 @@ func (f *jsonFile) root() (s span, ok bool, err error) {
 	if rest < len(f.data) {
 		return span{}, false, f.errorAt(rest, "there is text after the end of the JSON value")
 	}
-	return span{pos: f.pos(i), start: i, end: end}, true, nil
+	return span{in: &f.places, offset: i, start: i, end: end}, true, nil
 }
 
 func (f *jsonFile) kind(s span) Kind {
@@ -58,7 +69,7 @@ func (f *jsonFile) kind(s span) Kind {
 }
 
 // skim decodes no value.
-func (f *jsonFile) skim(object span, dropped func(span)) ([]span, error) {
+func (f *jsonFile) skim(object span, want func(name string) bool, dropped func(span)) ([]span, error) {
 	var members []span
 	i, err := f.space(object.start + 1)
 	if err != nil {
@@ -73,11 +84,11 @@ func (f *jsonFile) skim(object span, dropped func(span)) ([]span, error) {
 		if err != nil {
 			return nil, err
 		}
-		name, err := f.literal(nameStart, i)
+		name, err := f.text(nameStart, i)
 		if err != nil {
 			return nil, err
 		}
-		s := span{name: name.String(), pos: f.pos(nameStart)}
+		s := span{name: name, in: &f.places, offset: nameStart}
 		if i, err = f.expect(i, ":", "after the name"); err != nil {
 			return nil, err
 		}
@@ -88,7 +99,9 @@ func (f *jsonFile) skim(object span, dropped func(span)) ([]span, error) {
 		if s.end, _, err = f.skip(i); err != nil {
 			return nil, err
 		}
-		members = append(members, s)
+		if want == nil || want(name) {
+			members = append(members, s)
+		}
 		if i, err = f.expect(s.end, ",}", "after the value"); err != nil {
 			return nil, err
 		}
@@ -153,8 +166,18 @@ func (f *jsonFile) comment(i int) (int, error) {
 // skip moves over one value. It checks strings, brackets and depth only; values
 // counts how many values lie in it, at most.
 func (f *jsonFile) skip(i int) (end, values int, err error) {
+	n, known := slices.BinarySearchFunc(f.extents, i, func(e extent, start int) int { return e.start - start })
+	if known {
+		return f.extents[n].end, f.extents[n].values, nil
+	}
+	type level struct {
+		opening byte
+		values  int
+		extent  int // its index, or -1
+	}
+	first := f.extents == nil // later ones would not be in order
 	start := i
-	var open []byte
+	var open []level
 	for i < len(f.data) {
 		switch c := f.data[i]; c {
 		case '"':
@@ -165,18 +188,27 @@ func (f *jsonFile) skip(i int) (end, values int, err error) {
 			if len(open) == maxDepth {
 				return i, 0, f.errorAt(i, "it is nested deeper than %d levels", maxDepth)
 			}
-			open = append(open, c)
+			here := level{c, values, -1}
+			if first && len(open) < extentDepth && len(f.extents) < maxExtents {
+				here.extent = len(f.extents)
+				f.extents = append(f.extents, extent{start: i})
+			}
+			open = append(open, here)
 			values++
 			i++
 		case '}', ']':
 			if len(open) == 0 {
 				return i, 0, f.errorAt(i, "a value is expected here, not '%c'", c)
 			}
-			if open[len(open)-1]+2 != c { // in ASCII a closing bracket is its opening one + 2
-				return i, 0, f.errorAt(i, "'%c' closes a '%c'", c, open[len(open)-1])
+			last := open[len(open)-1]
+			if last.opening+2 != c { // in ASCII a closing bracket is its opening one + 2
+				return i, 0, f.errorAt(i, "'%c' closes a '%c'", c, last.opening)
 			}
 			open = open[:len(open)-1]
 			i++
+			if last.extent >= 0 {
+				f.extents[last.extent].end, f.extents[last.extent].values = i, values-last.values+1
+			}
 		case '/':
 			if i, err = f.comment(i); err != nil {
 				return i, 0, err
@@ -192,11 +224,11 @@ func (f *jsonFile) skip(i int) (end, values int, err error) {
 			i++
 			continue
 		default:
-			n := i
+			word := i
 			for i < len(f.data) && isWordByte(f.data[i]) {
 				i++
 			}
-			if i == n {
+			if i == word {
 				r, _ := utf8.DecodeRune(f.data[i:])
 				return i, 0, f.errorAt(i, "%q is not expected here", r)
 			}
@@ -216,23 +248,34 @@ func isWordByte(c byte) bool {
 }
 
 func (f *jsonFile) skipString(i int) (int, error) {
-	for n := i + 1; n < len(f.data); n++ {
-		switch f.data[n] {
-		case '\\':
-			n++
-		case '"':
+	for n := i + 1; ; n++ {
+		next := bytes.IndexByte(f.data[n:], '"')
+		if next < 0 {
+			break
+		}
+		n += next
+		escapes := n
+		for f.data[escapes-1] == '\\' {
+			escapes--
+		}
+		if (n-escapes)%2 == 0 {
 			return n + 1, nil
 		}
 	}
 	return i, f.errorAt(i, "this string has no end")
 }
 
-func (f *jsonFile) literal(start, end int) (hujson.Literal, error) {
-	lit := hujson.Literal(f.data[start:end])
-	if !lit.IsValid() {
-		return nil, f.errorAt(start, "this string is not valid JSON: a line break or a wrong escape is in it")
+// text decodes a string.
+func (f *jsonFile) text(start, end int) (string, error) {
+	written := f.data[start:end]
+	if !bytes.ContainsFunc(written, func(r rune) bool { return r == '\\' || r < ' ' }) {
+		return string(written[1 : len(written)-1]), nil
 	}
-	return lit, nil
+	lit := hujson.Literal(written)
+	if !lit.IsValid() {
+		return "", f.errorAt(start, "this string is not valid JSON: a line break or a wrong escape is in it")
+	}
+	return lit.String(), nil
 }
 
 func (f *jsonFile) node(s span, dropped func(name string, at Pos)) (*Node, error) {

@@ -114,13 +114,17 @@ func (m *mapper) members(e *Entry, n *Node) (fl flags) {
 			}
 			continue
 		}
-		switch m.d.field(key) {
+		field := m.d.field(key)
+		if field != "" {
+			m.at[field] = v.Pos // messages about the resolved value point there
+		}
+		switch field {
 		case "type":
 			m.transportWord(s, v, key)
 		case "command":
 			m.command(s, v, key)
 		case "args":
-			args, _ := m.strings(v, key)
+			args, _ := m.strings(v, "args")
 			s.Args = append(s.Args, args...)
 		case "env":
 			s.Env = m.stringMap(v, "env", s.Env)

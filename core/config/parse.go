@@ -49,13 +49,13 @@ func parseRoot(in Input, rep *report, out *Parsed, sections []section) {
 	case !ok: // an empty file holds no servers, and nothing is wrong with it
 		return
 	case f.kind(top) == KindNull:
-		rep.add(SeverityWarning, "null_root", "", "", top.pos, "this file holds only null; write {\"mcpServers\": {}} or remove it")
+		rep.add(SeverityWarning, "null_root", "", "", top.pos(), "this file holds only null; write {\"mcpServers\": {}} or remove it")
 		return
 	case f.kind(top) != KindObject:
-		rep.add(SeverityError, "wrong_type", "", "", top.pos, "an object is expected at the top of this file, such as {\"mcpServers\": {…}}")
+		rep.add(SeverityError, "wrong_type", "", "", top.pos(), "an object is expected at the top of this file, such as {\"mcpServers\": {…}}")
 		return
 	}
-	root, err := f.skim(top, rep.duplicateKey(""))
+	root, err := f.skim(top, nil, rep.duplicateKey(""))
 	if err != nil {
 		rep.syntax("", "", err)
 		return
@@ -92,7 +92,7 @@ next:
 				if f.kind(s) != KindObject {
 					continue next
 				}
-				if members, err = f.skim(s, nil); err != nil {
+				if members, err = f.skim(s, nil, nil); err != nil {
 					continue next
 				}
 			}
@@ -133,7 +133,7 @@ func (f *fileParser) bare(top span, root []span) []*Entry {
 	if top.name == "" {
 		top.name = strings.TrimPrefix(base, ".")
 	}
-	f.rep.add(SeverityNote, "bare_root", top.name, "", top.pos,
+	f.rep.add(SeverityNote, "bare_root", top.name, "", top.pos(),
 		"this file is one server without a name, so it is called %q; write {\"mcpServers\": {\"<name>\": {…}}}", top.name)
 	return f.entries([]span{top}, f.in.Level)
 }
@@ -146,12 +146,12 @@ func (f *fileParser) bareMap(top span, root []span) []*Entry {
 		if f.kind(s) != KindObject {
 			return nil
 		}
-		members, err := f.skim(s, nil)
+		members, err := f.skim(s, nil, nil)
 		if err != nil || !slices.ContainsFunc(members, func(m span) bool { return f.in.Dialect.launches(m.name) }) {
 			return nil
 		}
 	}
-	f.rep.add(SeverityNote, "bare_root", "", "", top.pos, "this file has no \"mcpServers\" around its servers; they were read all the same")
+	f.rep.add(SeverityNote, "bare_root", "", "", top.pos(), "this file has no \"mcpServers\" around its servers; they were read all the same")
 	return f.entries(root, f.in.Level)
 }
 
@@ -160,7 +160,7 @@ func (f *fileParser) servers(s span, level Level) []*Entry {
 	var list *Node
 	switch f.kind(s) {
 	case KindNull:
-		f.rep.add(SeverityWarning, "wrong_type", "", s.name, s.pos, "%s is null; it was read as {}", s.name)
+		f.rep.add(SeverityWarning, "wrong_type", "", s.name, s.pos(), "%s is null; it was read as {}", s.name)
 		return nil
 	case KindArray:
 		var err error
@@ -174,10 +174,10 @@ func (f *fileParser) servers(s span, level Level) []*Entry {
 	case list != nil && slices.ContainsFunc(list.Items, func(item *Node) bool { return item.Kind == KindObject }):
 		return f.named(s, list, level)
 	default:
-		f.rep.add(SeverityError, "wrong_type", "", s.name, s.pos, "%s must be an object of servers by name", s.name)
+		f.rep.add(SeverityError, "wrong_type", "", s.name, s.pos(), "%s must be an object of servers by name", s.name)
 		return nil
 	}
-	members, err := f.skim(s, f.rep.duplicateServer)
+	members, err := f.skim(s, nil, f.rep.duplicateServer)
 	if err != nil {
 		f.rep.syntax("", s.name, err)
 		return nil
@@ -186,7 +186,7 @@ func (f *fileParser) servers(s span, level Level) []*Entry {
 }
 
 func (r *report) duplicateServer(s span) {
-	r.add(SeverityWarning, "duplicate_server", s.name, "", s.pos,
+	r.add(SeverityWarning, "duplicate_server", s.name, "", s.pos(),
 		"this file names the server %q twice; the last one is used. Rename or remove one", s.name)
 }
 
@@ -199,7 +199,7 @@ func (f *fileParser) named(s span, list *Node, level Level) []*Entry {
 			f.rep.add(SeverityError, "invalid_name", "", indexed(s.name, i), item.Pos, "this item of %s has no name; it is ignored", s.name)
 			continue
 		}
-		members = append(members, span{name: item.Members[j].Value.Text, pos: item.Pos, value: item})
+		members = append(members, span{name: item.Members[j].Value.Text, at: item.Pos, value: item})
 	}
 	members = lastWins(members, func(s span) string { return s.name }, f.rep.duplicateServer)
 	decoded := &fileParser{document: &tree{}, in: f.in, rep: f.rep}
@@ -208,22 +208,23 @@ func (f *fileParser) named(s span, list *Node, level Level) []*Entry {
 
 func (f *fileParser) entries(members []span, level Level) []*Entry {
 	if len(members) > maxServers {
-		f.rep.add(SeverityError, "too_large", "", "", members[maxServers].pos,
+		f.rep.add(SeverityError, "too_large", "", "", members[maxServers].pos(),
 			"this file names more than %d servers; those from here on are ignored", maxServers)
 		members = members[:maxServers]
 	}
 	var entries []*Entry
 	for _, s := range members {
-		n, err := f.node(s, func(name string, at Pos) { f.rep.duplicateKey(s.name)(span{name: name, pos: at}) })
+		n, err := f.node(s, func(name string, at Pos) { f.rep.duplicateKey(s.name)(span{name: name, at: at}) })
 		if err != nil {
 			f.rep.syntax(s.name, "", err)
 			continue
 		}
 		var e *Entry
+		at := s.pos()
 		if f.in.Dialect.Layered && n.Kind == KindObject && badName(s.name) == "" {
-			e = &Entry{Name: s.name, node: n, Origin: Origin{Line: s.pos.Line, Column: s.pos.Column}}
+			e = &Entry{Name: s.name, node: n, Origin: Origin{Line: at.Line, Column: at.Column}}
 		} else {
-			e = mapEntry(s.name, s.pos, n, f.in.Dialect, f.rep)
+			e = mapEntry(s.name, at, n, f.in.Dialect, f.rep)
 		}
 		if e != nil {
 			e.Origin.Level = level
@@ -256,6 +257,6 @@ func ignored(server, field string) string {
 // duplicateKey reports a member that stands twice in one object.
 func (r *report) duplicateKey(server string) func(span) {
 	return func(s span) {
-		r.add(SeverityWarning, "duplicate_key", server, s.name, s.pos, "%q stands here twice; the last one is used. Remove one", s.name)
+		r.add(SeverityWarning, "duplicate_key", server, s.name, s.pos(), "%q stands here twice; the last one is used. Remove one", s.name)
 	}
 }

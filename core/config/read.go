@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -42,14 +43,16 @@ func readFile(path string, limit int64) ([]byte, error) {
 	if info.Size() > limit {
 		return nil, fmt.Errorf("%w of %d bytes", errFileTooLarge, limit)
 	}
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err != nil {
+	// One byte more than there should be, to notice a file that grows meanwhile.
+	var data bytes.Buffer
+	data.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
+	if _, err = data.ReadFrom(io.LimitReader(file, limit+1)); err != nil {
 		return nil, err
 	}
-	if int64(len(data)) > limit {
+	if int64(data.Len()) > limit {
 		return nil, fmt.Errorf("%w of %d bytes", errFileTooLarge, limit)
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // absent reports an error that means "there is no such file".

@@ -40,6 +40,7 @@ type Locations struct {
 	Project string // absolute
 	Home    string // "" when unknown
 	Config  string // the user's config directory; "" when unknown
+	XDG     string // the one that many tools use on every system; "" when unknown
 	Env     Env
 }
 
@@ -83,17 +84,7 @@ func (l Locations) project(elem ...string) File {
 // Without such a directory the file has no path and is left out.
 func (l Locations) home(elem ...string) File   { return userFile(l.Home, elem...) }
 func (l Locations) config(elem ...string) File { return userFile(l.Config, elem...) }
-func (l Locations) xdg(elem ...string) File    { return userFile(l.xdgDir(), elem...) }
-
-func (l Locations) xdgDir() string {
-	if dir := l.moved("XDG_CONFIG_HOME"); dir != "" {
-		return dir
-	}
-	if l.Home == "" {
-		return ""
-	}
-	return filepath.Join(l.Home, ".config")
-}
+func (l Locations) xdg(elem ...string) File    { return userFile(l.XDG, elem...) }
 
 // moved is the directory to which the variable moves a tool's files, or "".
 func (l Locations) moved(variable string) string {
@@ -143,7 +134,7 @@ func Registered() []SourceInfo { return registeredOn(runtime.GOOS) }
 
 func registeredOn(goos string) []SourceInfo {
 	infos := make([]SourceInfo, 0, len(sources))
-	at := Locations{Project: "$PROJECT", Home: "$HOME", Config: "$CONFIG", Env: newEnv(goos, nil)}
+	at := Locations{Project: "$PROJECT", Home: "$HOME", Config: "$CONFIG", XDG: "$HOME/.config", Env: newEnv(goos, nil)}
 	for _, s := range sources {
 		info := SourceInfo{ID: s.ID, Name: s.Name, Priority: s.Priority, Files: []string{}}
 		for _, f := range s.Paths(at) {
@@ -159,7 +150,7 @@ func registeredOn(goos string) []SourceInfo {
 // directory that stands for the project in the path.
 func sourceFor(path, goos string) (s *Source, base string) {
 	const root = string(filepath.Separator) + "\x00"
-	at := Locations{Project: root, Home: root, Config: root, Env: newEnv(goos, nil)}
+	at := Locations{Project: root, Home: root, Config: root, XDG: root, Env: newEnv(goos, nil)}
 	longest := 0
 	for i := range sources {
 		for _, f := range sources[i].Paths(at) {

@@ -2,7 +2,9 @@ package config
 
 import (
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 )
 
 // claudeHome is Claude Code's own state file. Beside much else it holds servers
@@ -37,7 +39,10 @@ func readClaudeProject(f document, root []span, in Input, rep *report, out *Pars
 	if i < 0 || f.kind(root[i]) != KindObject {
 		return
 	}
-	projects, err := f.skim(root[i], nil)
+	ours := func(path string) bool {
+		return slices.ContainsFunc(in.Project, func(project string) bool { return samePath(project, path) })
+	}
+	projects, err := f.skim(root[i], ours, nil)
 	if err != nil {
 		rep.syntax("", "projects", err)
 		return
@@ -47,10 +52,10 @@ func readClaudeProject(f document, root []span, in Input, rep *report, out *Pars
 		level = LevelLocal
 	}
 	for _, p := range projects {
-		if !slices.Contains(in.Project, filepath.Clean(p.name)) || f.kind(p) != KindObject {
+		if f.kind(p) != KindObject {
 			continue
 		}
-		members, err := f.skim(p, rep.duplicateKey(""))
+		members, err := f.skim(p, nil, rep.duplicateKey(""))
 		if err != nil {
 			rep.syntax("", "projects", err)
 			return
@@ -60,4 +65,10 @@ func readClaudeProject(f document, root []span, in Input, rep *report, out *Pars
 			out.Entries = append(out.Entries, p.servers(s, level)...)
 		}
 	}
+}
+
+// samePath compares paths as the system does; a is clean.
+func samePath(a, b string) bool {
+	b = filepath.Clean(b)
+	return a == b || runtime.GOOS == "windows" && strings.EqualFold(a, b)
 }

@@ -24,7 +24,7 @@ func readSwitches(f document, root []span, in Input, rep *report, out *Parsed) {
 			continue
 		}
 		if in.Level != LevelUser {
-			rep.add(SeverityWarning, "unsupported_field", "", s.name, s.pos,
+			rep.add(SeverityWarning, "unsupported_field", "", s.name, s.pos(),
 				"%s is honoured only in mcprt's user file; it is ignored here", s.name)
 			continue
 		}
@@ -33,6 +33,6 @@ func readSwitches(f document, root []span, in Input, rep *report, out *Parsed) {
 			rep.syntax("", s.name, err)
 			continue
 		}
-		*list, _ = newMapper("", s.pos, in.Dialect, rep).strings(n, s.name)
+		*list, _ = newMapper("", s.pos(), in.Dialect, rep).strings(n, s.name)
 	}
 }

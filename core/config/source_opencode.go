@@ -8,7 +8,6 @@ func init() {
 			Vars: VarSyntax{Braces: true, FileBeside: true},
 		},
 		Paths: func(l Locations) []File {
-			dir := l.xdgDir()
 			files := []File{
 				l.project(".opencode", "opencode.jsonc"), l.project(".opencode", "opencode.json"),
 				l.project("opencode.jsonc"), l.project("opencode.json"),
@@ -16,13 +15,7 @@ func init() {
 			if path := l.moved("OPENCODE_CONFIG"); path != "" {
 				files = append(files, userFile(path))
 			}
-			if dir == "" {
-				return files
-			}
-			for _, name := range []string{"opencode.jsonc", "opencode.json", "config.json"} {
-				files = append(files, userFile(dir, "opencode", name))
-			}
-			return files
+			return append(files, l.xdg("opencode", "opencode.jsonc"), l.xdg("opencode", "opencode.json"), l.xdg("opencode", "config.json"))
 		},
 	})
 }
