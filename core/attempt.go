@@ -83,7 +83,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if !m.trusted(at.entry) {
 		return nil, needsTrust(at.entry)
 	}
-	resolved, err := m.resolve(at.entry)
+	resolved, err := m.resolve(ctx, at.entry)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *co
 	if m.fire(s, event{kind: evRelisted, gen: gen, tools: newToolSet(list.Tools, time.Now(), list.TTLMs)}).stale {
 		return
 	}
-	if resolved, err := m.resolve(entry); err == nil {
+	if resolved, err := m.resolveKnown(entry); err == nil {
 		m.store.place(entry, resolved).save(sess.Info(), list)
 	}
 }

@@ -146,7 +146,7 @@ func (m *Manager) resolveAll(entries []*config.Entry) map[*config.Entry]*config.
 	out := map[*config.Entry]*config.Resolved{}
 	for _, e := range entries {
 		if e.Enabled && e.Trusted {
-			if r, err := m.resolve(e); err == nil {
+			if r, err := m.resolveKnown(e); err == nil { // what runs has run its helpers
 				out[e] = r
 			}
 		}
@@ -278,6 +278,8 @@ func (m *Manager) startTrusted(hash string) {
 }
 
 // lookUpLazy reads the cache for a lazy server, to know whether it need be started.
+// One whose helper commands have not run yet is started: whose tools it may see is
+// not known without them, and a helper may take seconds.
 func (m *Manager) lookUpLazy(s *server) {
 	m.mu.Lock()
 	e, gen := s.entry, s.gen
@@ -286,7 +288,7 @@ func (m *Manager) lookUpLazy(s *server) {
 	if !wanted {
 		return
 	}
-	resolved, err := m.resolve(e)
+	resolved, err := m.resolveKnown(e)
 	if err != nil {
 		return // the start will say why
 	}

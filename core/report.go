@@ -63,6 +63,20 @@ type needsTrustView struct {
 	URL     *string  `json:"url"`
 }
 
+// needsInputView says what a server misses.
+type needsInputView struct {
+	Server string        `json:"server"`
+	Inputs []fault.Input `json:"inputs"`
+}
+
+func inputView(v *serverView) needsInputView {
+	n := needsInputView{Server: v.name, Inputs: []fault.Input{}}
+	if v.err != nil && v.err.Data != nil && v.err.Data.Inputs != nil {
+		n.Inputs = v.err.Data.Inputs
+	}
+	return n
+}
+
 // failed reports a tried server that has failed, also while it is being tried again.
 func (r *report) failed(v *serverView) {
 	if v.err == nil || r.errors[v.name] != nil {
@@ -81,7 +95,7 @@ func (r *report) failed(v *serverView) {
 func (m *Manager) reply(r *report, tools bool) Reply {
 	snap := m.snap.Load()
 	connected, deferred, pending, auth := []string{}, []string{}, []string{}, []string{}
-	trust, input := []needsTrustView{}, []any{}
+	trust, input := []needsTrustView{}, []needsInputView{}
 	for _, v := range snap.servers {
 		switch v.state {
 		case stateReady:
@@ -95,7 +109,7 @@ func (m *Manager) reply(r *report, tools bool) Reply {
 		case stateNeedsAuth:
 			auth = append(auth, v.name)
 		case stateNeedsInput:
-			input = append(input, map[string]string{"server": v.name})
+			input = append(input, inputView(v))
 		}
 		r.failed(v)
 		if v.state != stateReady && len(v.tools) > 0 {

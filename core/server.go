@@ -62,14 +62,15 @@ func (s *server) view() viewState {
 
 // event is one thing that happened to a server, with what it carries.
 type event struct {
-	kind    evKind
-	gen     uint64
-	err     *fault.Error
-	session *session.Session
-	tools   *toolSet
-	clean   *redactor
-	from    *config.Resolved // what the session was started from
-	entry   *config.Entry    // of evStart and evChanged: the config from now on; nil: as before
+	kind      evKind
+	gen       uint64
+	err       *fault.Error
+	session   *session.Session
+	tools     *toolSet
+	clean     *redactor
+	from      *config.Resolved // what the session was started from
+	entry     *config.Entry    // of evStart and evChanged: the config from now on; nil: as before
+	authorize bool             // of evStart and evRestart: the host may be asked for what only a person has
 }
 
 // effects are what a change of state asks for, done after the lock is released.
@@ -117,7 +118,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	f := facts{
 		now: now, nextGen: m.gen + 1, gen: ev.gen, enabled: s.entry.Enabled, trusted: s.entry.Trusted,
 		policy: m.policy, lazy: m.lazy(s.entry), hasTools: s.known != nil, waiters: s.waiting > 0, jitter: rand.Float64(),
-		permanent: ev.err != nil && permanent(ev.err),
+		permanent: ev.err != nil && permanent(ev.err), asks: m.answers("input"), authorize: ev.authorize,
 	}
 	before := s.machine
 	next, a := before.step(ev.kind, f)
@@ -144,6 +145,9 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	if a.start {
 		m.gen++
 		m.launch(s, fx)
+	}
+	if a.ask {
+		m.inquire(s, fx)
 	}
 	if a.relist {
 		sess, gen, entry := s.session, s.gen, s.entry

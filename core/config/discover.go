@@ -308,7 +308,8 @@ func (d *discovery) checkVariables(r *Result) {
 			continue
 		}
 		x := e.expander(d.o.Env, d.home, ResolveOptions{Vars: d.o.Vars})
-		x.file = func(string) (string, error) { return "content", nil } // files are read at the start only
+		x.file = func(string) (string, error) { return "content", nil }   // files are read at the start only
+		x.helper = func(string) (string, error) { return "printed", nil } // and helpers run only then
 		copied := e.Server.clone()
 		rep := &report{path: e.Origin.Path}
 		e.expandInto(&copied, x, func(field string, p problem) {
