@@ -166,8 +166,6 @@ var notYet = []struct {
 	name  string
 	value func(*Options) any
 }{
-	{"discovery.filterExa", func(o *Options) any { return o.Discovery.FilterExa }},
-	{"discovery.filterBrowser", func(o *Options) any { return o.Discovery.FilterBrowser }},
 	{"idleTimeoutMs", func(o *Options) any { return o.IdleTimeout }},
 	{"auth", func(o *Options) any { return o.Auth }},
 	{"share", func(o *Options) any { return o.Share }},

@@ -13,16 +13,17 @@ import (
 
 // Options says where to look for servers.
 type Options struct {
-	Cwd          string            // the project directory; "" is the process's current one
-	Env          Env               // home and config directories, PATH, variables
-	Inline       []Inline          // the host's own servers, in its order
-	Files        []string          // files that the host names; relative ones against Cwd
-	Project      bool              // read project-level files
-	User         User              // which user-level files are read
-	Exclude      []string          // ids of sources that are not read at all
-	MaxBytes     int64             // of one file; 0: 64 MiB
-	ProjectTrust string            // TrustRecorded (also ""), TrustAlways or TrustNever
-	Vars         map[string]string // variables from the host, as for ResolveOptions
+	Cwd                      string            // the project directory; "" is the process's current one
+	Env                      Env               // home and config directories, PATH, variables
+	Inline                   []Inline          // the host's own servers, in its order
+	Files                    []string          // files that the host names; relative ones against Cwd
+	Project                  bool              // read project-level files
+	User                     User              // which user-level files are read
+	Exclude                  []string          // ids of sources that are not read at all
+	MaxBytes                 int64             // of one file; 0: 64 MiB
+	FilterExa, FilterBrowser bool              // leave out servers for what the host does itself
+	ProjectTrust             string            // TrustRecorded (also ""), TrustAlways or TrustNever
+	Vars                     map[string]string // variables from the host, as for ResolveOptions
 	// Trusted says whether a record of this hash exists. It is asked from one
 	// goroutine. nil: none exists.
 	Trusted func(hash string) bool
@@ -124,6 +125,7 @@ func Discover(ctx context.Context, o Options) (*Result, error) {
 	}
 	result.merge(entries)
 	applySwitches(result.Entries, enabled, disabled)
+	d.filter(result)
 	result.markDuplicates()
 	d.checkVariables(result)
 	result.Diagnostics = append(result.Diagnostics, notImported(files)...)

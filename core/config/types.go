@@ -108,14 +108,15 @@ type Shadowed struct {
 
 // Diagnostic is one finding about a file or an entry. Codes are stable.
 type Diagnostic struct {
-	Severity string `json:"severity"` // "error", "warning", "note"
-	Code     string `json:"code"`
-	Server   string `json:"server,omitempty"`
-	Field    string `json:"field,omitempty"`
-	Path     string `json:"path,omitempty"`
-	Line     int    `json:"line,omitempty"`
-	Column   int    `json:"column,omitempty"`
-	Message  string `json:"message"` // what is wrong and what to do
+	Severity string   `json:"severity"` // "error", "warning", "note"
+	Code     string   `json:"code"`
+	Server   string   `json:"server,omitempty"`
+	Field    string   `json:"field,omitempty"`
+	Path     string   `json:"path,omitempty"`
+	Line     int      `json:"line,omitempty"`
+	Column   int      `json:"column,omitempty"`
+	Message  string   `json:"message"`         // what is wrong and what to do
+	Tools    []string `json:"tools,omitempty"` // the server's own names of the tools that it is about
 }
 
 // Result is what discovery found: entries in the order of ownership. A name
