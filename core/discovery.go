@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -180,15 +181,7 @@ func (m *Manager) trust(ctx context.Context, hashes map[string]string, failed fu
 
 // trustAdd records that the entry which discover showed with this hash may run.
 func (m *Manager) trustAdd(name, hash string) error {
-	found := m.result()
-	var e *config.Entry
-	if found != nil {
-		for _, c := range found.Entries {
-			if c.Hash == hash && (name == "" || c.Name == name) {
-				e = c
-			}
-		}
-	}
+	e := m.entryOf(name, hash)
 	if e == nil {
 		f := fault.New(fault.NeedsTrust, fault.StageConfig, "no server %q with this hash was discovered; it may have changed: discover again and look at it", name)
 		f.Server = name
@@ -204,7 +197,27 @@ func (m *Manager) trustAdd(name, hash string) error {
 			return fault.New(fault.Config, fault.StageConfig, "the trust record could not be written: %w", err)
 		}
 	}
-	return nil
+	return m.approve(hash)
+}
+
+// entryOf finds what was shown with this hash, servers that connect brought included.
+func (m *Manager) entryOf(name, hash string) *config.Entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var entries []*config.Entry
+	if m.found != nil {
+		entries = slices.Clone(m.found.Entries)
+	}
+	for _, s := range m.servers {
+		if s.pinned {
+			entries = append(entries, s.entry)
+		}
+	}
+	i := slices.IndexFunc(entries, func(e *config.Entry) bool { return e.Hash == hash && (name == "" || e.Name == name) })
+	if i < 0 {
+		return nil
+	}
+	return entries[i]
 }
 
 func (m *Manager) trustRemove(hash string) (any, error) {
@@ -215,6 +228,9 @@ func (m *Manager) trustRemove(hash string) (any, error) {
 	removed, err := t.Remove(hash)
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the trust record could not be removed: %w", err)
+	}
+	if pins, err := m.pins(); err != nil || pins.Forget(hash) != nil { // it may be trusted again, with other tools
+		m.pinsFailed("", errors.New("the record of its approved tools could not be removed"))
 	}
 	m.checkTrust()
 	return map[string]any{"removed": removed}, nil

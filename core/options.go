@@ -170,7 +170,6 @@ var notYet = []struct {
 	{"auth", func(o *Options) any { return o.Auth }},
 	{"share", func(o *Options) any { return o.Share }},
 	{"watch", func(o *Options) any { return o.Watch }},
-	{"pinning", func(o *Options) any { return o.Pinning }},
 	{"spill", func(o *Options) any { return o.Spill }},
 	{"trace", func(o *Options) any { return o.Trace }},
 }

@@ -112,6 +112,7 @@ func (m *Manager) reply(r *report, tools bool) Reply {
 			input = append(input, inputView(v))
 		}
 		r.failed(v)
+		r.diagnostics = append(r.diagnostics, v.drift.diagnostics()...)
 		if v.state != stateReady && len(v.tools) > 0 {
 			deferred = append(deferred, v.name)
 		}

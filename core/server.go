@@ -26,6 +26,7 @@ type server struct {
 	info     session.Info
 	clean    *redactor        // of the session
 	resolved *config.Resolved // what the session was started from
+	drift    *drift           // nil: the live tools are as approved
 	err      *fault.Error
 	began    time.Time // of the current attempt
 	took     time.Duration
@@ -44,7 +45,7 @@ func newServer(e *config.Entry) *server {
 func (s *server) use(e *config.Entry) { s.entry = e }
 
 func (s *server) view() viewState {
-	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known}
+	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known, drift: s.drift}
 	switch s.state {
 	case stateReady:
 		v.session, v.clean = s.session, s.clean
@@ -68,6 +69,7 @@ type event struct {
 	session   *session.Session
 	tools     *toolSet
 	clean     *redactor
+	drift     *drift           // of evConnected and evRelisted
 	from      *config.Resolved // what the session was started from
 	entry     *config.Entry    // of evStart and evChanged: the config from now on; nil: as before
 	authorize bool             // of evStart and evRestart: the host may be asked for what only a person has
@@ -212,10 +214,12 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 		}
 	case evRelisted:
 		s.known = ev.tools
+		m.noticeDrift(s, ev.drift)
 	case evConnected:
 		s.session, s.known, s.info, s.cancel = ev.session, ev.tools, ev.session.Info(), nil
 		s.clean, s.resolved = ev.clean, ev.from
 		s.took = now.Sub(s.began)
+		m.noticeDrift(s, ev.drift)
 	case evChanged:
 		if s.state == stateStopped {
 			s.known = nil

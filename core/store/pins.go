@@ -132,5 +132,9 @@ func (p *Pins) save(d *dir, name string, pin Pin) error {
 	if err := d.write(name, append(data, '\n')); err != nil {
 		return err
 	}
-	return d.sync()
+	if err := d.sync(); err != nil {
+		return err
+	}
+	d.sweep(nil) // best effort: the record is safe
+	return nil
 }
