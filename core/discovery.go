@@ -14,18 +14,20 @@ import (
 	"github.com/mcprt/mcprt/core/store"
 )
 
-// discover reads every source. It changes nothing.
+// discover reads every source. It changes no server. The caller holds discovering.
 func (m *Manager) discover(ctx context.Context) (*config.Result, error) {
 	trusted := m.store.trusted()
 	d := m.opts.Discovery
 	found, err := config.Discover(ctx, config.Options{
 		Cwd: m.opts.Cwd, Env: m.env, Inline: m.opts.Servers, Files: d.Files, Project: d.Project, User: d.User, Exclude: d.Exclude,
-		MaxBytes: m.opts.Limits.ConfigBytes, Vars: d.Variables, FilterExa: d.FilterExa, FilterBrowser: d.FilterBrowser,
+		MaxBytes: m.opts.Limits.ConfigBytes, Vars: d.Variables, FilterExa: d.FilterExa, FilterBrowser: d.FilterBrowser, LastGood: m.watcher.lastGood(),
 		ProjectTrust: m.opts.ProjectTrust, Trusted: func(hash string) bool { return trusted[hash] },
 	})
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the servers could not be discovered: %w", err)
 	}
+	m.latest = found
+	m.watcher.follow(found.Files)
 	return found, nil
 }
 
@@ -90,11 +92,16 @@ func (m *Manager) add(e *config.Entry, pinned bool, fx *effects) *server {
 	return s
 }
 
+// sameEntry tells whether two entries are written alike.
+func sameEntry(a, b *config.Entry) bool {
+	return a.Enabled == b.Enabled && a.Trusted == b.Trusted && bytes.Equal(a.Canonical(), b.Canonical())
+}
+
 // sameConfig tells whether a reload may keep the running server: nothing was
 // written otherwise, and it still resolves to the same. now is nil where it does
 // not resolve.
 func (s *server) sameConfig(e *config.Entry, now *config.Resolved) bool {
-	if s.entry.Enabled != e.Enabled || s.entry.Trusted != e.Trusted || !bytes.Equal(s.entry.Canonical(), e.Canonical()) {
+	if !sameEntry(s.entry, e) {
 		return false
 	}
 	return s.resolved == nil || now != nil && s.resolved.Equal(now)

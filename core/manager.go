@@ -58,7 +58,10 @@ type Manager struct {
 	grace       time.Duration     // of sessions that are closed from now on
 	leaving     []<-chan struct{} // processes of removed servers that may still live
 
-	discovering sync.Mutex // one discovery or reload at a time; not a state lock: held across I/O
+	watcher *watcher
+
+	discovering sync.Mutex     // one discovery or reload at a time; not a state lock: held across I/O
+	latest      *config.Result // of the last discovery, which a watcher may not have applied; of discovering
 }
 
 // deps are what tests replace.
@@ -92,7 +95,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 		return mintNames(ids, opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
 	}
 	m.capabilities = declare(opts.Answers)
-	m.helpers = newHelpers(m)
+	m.helpers, m.watcher = newHelpers(m), newWatcher(m)
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
 	m.ctx, m.end = context.WithCancelCause(context.Background())

@@ -169,7 +169,6 @@ var notYet = []struct {
 	{"idleTimeoutMs", func(o *Options) any { return o.IdleTimeout }},
 	{"auth", func(o *Options) any { return o.Auth }},
 	{"share", func(o *Options) any { return o.Share }},
-	{"watch", func(o *Options) any { return o.Watch }},
 	{"spill", func(o *Options) any { return o.Spill }},
 	{"trace", func(o *Options) any { return o.Trace }},
 }

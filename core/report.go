@@ -20,6 +20,15 @@ type changes struct {
 	Kept    []string `json:"kept"`
 }
 
+// fill makes the lists JSON arrays, also where they are empty.
+func (c *changes) fill() {
+	for _, list := range []*[]string{&c.Added, &c.Removed, &c.Changed, &c.Kept} {
+		if *list == nil {
+			*list = []string{}
+		}
+	}
+}
+
 // report gathers what the reply of connect and reload says beside the snapshot.
 type report struct {
 	began       time.Time
@@ -141,11 +150,7 @@ func (m *Manager) reply(r *report, tools bool) Reply {
 	b = append(append(b, `,"errors":`...), encode(r.errors)...)
 	b = append(append(b, `,"diagnostics":`...), encode(r.diagnostics)...)
 	if r.changes != nil {
-		for _, list := range []*[]string{&r.changes.Added, &r.changes.Removed, &r.changes.Changed, &r.changes.Kept} {
-			if *list == nil {
-				*list = []string{}
-			}
-		}
+		r.changes.fill()
 		b = append(append(b, `,"changes":`...), encode(r.changes)...)
 	}
 	return Reply{Body: append(b, '}')}
