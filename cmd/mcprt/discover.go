@@ -29,19 +29,7 @@ Nothing is started. What is wrong with a file or an entry is said on stderr.`,
 
 // discovered is what the command uses of the reply of discover.
 type discovered struct {
-	Servers []struct {
-		Name        string `json:"name"`
-		Transport   string `json:"transport"`
-		Enabled     bool   `json:"enabled"`
-		Trusted     bool   `json:"trusted"`
-		DuplicateOf string `json:"duplicateOf"`
-		Source      origin `json:"source"`
-		Config      struct {
-			Command string   `json:"command"`
-			Args    []string `json:"args"`
-			URL     string   `json:"url"`
-		} `json:"config"`
-	} `json:"servers"`
+	Servers  []discoveredServer `json:"servers"`
 	Shadowed []struct {
 		Name   string `json:"name"`
 		Source origin `json:"source"`
@@ -50,7 +38,23 @@ type discovered struct {
 	Diagnostics []diagnostic `json:"diagnostics"`
 }
 
+type discoveredServer struct {
+	Name        string `json:"name"`
+	Transport   string `json:"transport"`
+	Enabled     bool   `json:"enabled"`
+	Trusted     bool   `json:"trusted"`
+	Hash        string `json:"hash"`
+	DuplicateOf string `json:"duplicateOf"`
+	Source      origin `json:"source"`
+	Config      struct {
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+		URL     string   `json:"url"`
+	} `json:"config"`
+}
+
 type origin struct {
+	Level        string `json:"level"`
 	ProviderName string `json:"providerName"`
 	Path         string `json:"path"`
 	Line         int    `json:"line"`
