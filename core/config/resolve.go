@@ -151,7 +151,7 @@ func (e *Entry) expander(env Env, home string, o ResolveOptions) *expander {
 		helper: func(command string) (string, error) {
 			switch {
 			case command == "":
-				return "", errors.New("is empty; write the command behind the !")
+				return "", errors.New("is missing; write it behind the exclamation mark")
 			case o.Helper == nil:
 				return "", errors.New("has not run")
 			}
