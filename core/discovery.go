@@ -26,8 +26,7 @@ func (m *Manager) discover(ctx context.Context) (*config.Result, error) {
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the servers could not be discovered: %w", err)
 	}
-	m.latest = found
-	m.watcher.follow(found.Files)
+	m.watcher.follow(found)
 	return found, nil
 }
 
@@ -194,7 +193,7 @@ func (m *Manager) trustAdd(name, hash string) error {
 		f.Server = name
 		return f
 	}
-	if !e.Trusted {
+	if e.Origin.Level == config.LevelProject {
 		t, err := m.store.trust()
 		if err != nil {
 			return err

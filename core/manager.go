@@ -60,8 +60,7 @@ type Manager struct {
 
 	watcher *watcher
 
-	discovering sync.Mutex     // one discovery or reload at a time; not a state lock: held across I/O
-	latest      *config.Result // of the last discovery, which a watcher may not have applied; of discovering
+	discovering sync.Mutex // one discovery or reload at a time; not a state lock: held across I/O
 }
 
 // deps are what tests replace.

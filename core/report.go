@@ -20,6 +20,8 @@ type changes struct {
 	Kept    []string `json:"kept"`
 }
 
+func (c *changes) none() bool { return len(c.Added)+len(c.Removed)+len(c.Changed) == 0 }
+
 // fill makes the lists JSON arrays, also where they are empty.
 func (c *changes) fill() {
 	for _, list := range []*[]string{&c.Added, &c.Removed, &c.Changed, &c.Kept} {

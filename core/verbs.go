@@ -256,6 +256,7 @@ func (m *Manager) reloadVerb(ctx context.Context, req []byte) (Reply, error) {
 func (m *Manager) applyReload(found *config.Result, full bool, rep *report) []*server {
 	rep.changes = &changes{}
 	c := rep.changes
+	m.watcher.settle(found)
 	entries := startable(found)
 	resolved := m.resolveAll(slices.Collect(maps.Values(entries)))
 	var lazy []*server

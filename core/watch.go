@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,8 +29,9 @@ type watcher struct {
 	begin sync.Once
 	poke  chan struct{} // the set of files is another one
 
-	mu    sync.Mutex
-	files map[string]fs.FileInfo
+	mu     sync.Mutex
+	base   *config.Result // what the servers are as, or what the host was told last
+	latest *config.Result // of the last discovery, which may have changed no server
 
 	good config.LastGood
 
@@ -52,12 +54,14 @@ func (w *watcher) lastGood() *config.LastGood {
 }
 
 // follow takes over what a discovery looked at, and begins to watch with the first.
-func (w *watcher) follow(files map[string]fs.FileInfo) {
+func (w *watcher) follow(found *config.Result) {
 	if w.m.opts.Watch == "off" {
 		return
 	}
 	w.mu.Lock()
-	w.files = files
+	if w.latest = found; w.base == nil {
+		w.base = found
+	}
 	w.mu.Unlock()
 	w.begin.Do(func() { w.m.goSafe(w.run) })
 	select {
@@ -66,10 +70,26 @@ func (w *watcher) follow(files map[string]fs.FileInfo) {
 	}
 }
 
-func (w *watcher) watched() map[string]fs.FileInfo {
+// settle says that what was found is applied, or told.
+func (w *watcher) settle(found *config.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.files
+	w.base = found
+}
+
+func (w *watcher) settled() *config.Result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.base
+}
+
+// files are all that matter now.
+func (w *watcher) files() map[string]fs.FileInfo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := maps.Clone(w.base.Files)
+	maps.Copy(all, w.latest.Files)
+	return all
 }
 
 func (w *watcher) run() {
@@ -115,16 +135,15 @@ func (w *watcher) run() {
 func (w *watcher) look() (again bool) {
 	for range maxLooks {
 		w.aim()
-		changed := config.Changed(w.watched())
+		changed := config.Changed(w.settled().Files)
 		if len(changed) == 0 {
 			return false
 		}
 		if w.halfWritten(changed) {
 			return true
 		}
-		w.m.refresh(w.m.ctx, changed)
-		if w.m.ctx.Err() != nil {
-			return false
+		if !w.m.refresh(w.m.ctx, changed) {
+			return false // until something happens again
 		}
 	}
 	return true
@@ -135,7 +154,7 @@ func (w *watcher) aim() {
 	if w.notify == nil {
 		return
 	}
-	dirs := config.Dirs(w.watched())
+	dirs := config.Dirs(w.files())
 	have := w.notify.WatchList()
 	for _, dir := range have {
 		if !slices.Contains(dirs, dir) {
@@ -165,7 +184,7 @@ func (w *watcher) blinded(err error) {
 // about to fill it.
 func (w *watcher) halfWritten(changed []string) bool {
 	half := false
-	files := w.watched()
+	files := w.settled().Files
 	for path := range w.emptied {
 		if !slices.Contains(changed, path) {
 			delete(w.emptied, path)
@@ -200,20 +219,24 @@ type configChanged struct {
 func (c configChanged) encode() []byte { return encode(c) }
 
 // refresh reads all sources after files changed, applies the difference if that is
-// wanted, and tells the host.
-func (m *Manager) refresh(ctx context.Context, paths []string) {
+// wanted, and tells the host. false: nothing could be read.
+func (m *Manager) refresh(ctx context.Context, paths []string) bool {
 	m.discovering.Lock()
-	before := m.latest
 	found, err := m.discover(ctx)
 	if err != nil {
 		m.discovering.Unlock()
 		if ctx.Err() == nil {
 			m.tell(diagnosticNotice{diagnostic{Severity: "error", Code: "discovery_failed", Path: ".mcp.json", Message: err.Error()}})
 		}
-		return
+		return false
 	}
-	c := differences(before, found, paths)
-	if m.opts.Watch == "apply" {
+	c := differences(m.watcher.settled(), found, paths)
+	m.watcher.settle(found)
+	switch {
+	case m.opts.Watch != "apply":
+	case c.none(): // such as a tool's own notes in its config file: no reason to start what has failed
+		m.adopt(found)
+	default:
 		rep := newReport(time.Now())
 		m.applyReload(found, false, rep)
 		c = rep.changes
@@ -227,21 +250,19 @@ func (m *Manager) refresh(ctx context.Context, paths []string) {
 		}
 	}
 	c.fill()
-	if len(c.Added)+len(c.Removed)+len(c.Changed) > 0 {
+	if !c.none() {
 		m.tell(configChanged{"config_changed", m.opts.Watch == "apply", paths, c.Added, c.Removed, c.Changed})
 	}
+	return true
 }
 
 // maxWatchNotices bounds the diagnostics that one change brings as events.
 const maxWatchNotices = 20
 
-// differences compares what two discoveries would start. before may be nil.
+// differences compares what two discoveries would start.
 func differences(before, now *config.Result, paths []string) *changes {
 	c := &changes{}
-	was, is := map[string]*config.Entry{}, startable(now)
-	if before != nil {
-		was = startable(before)
-	}
+	was, is := startable(before), startable(now)
 	for name, e := range is {
 		old := was[name]
 		switch {

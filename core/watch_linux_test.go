@@ -195,6 +195,50 @@ func TestWatchNotify(t *testing.T) {
 	}
 }
 
+// TestWatchAfterDiscover: a discover between a change and the look at it changes no
+// running server, and must not hide the change.
+func TestWatchAfterDiscover(t *testing.T) {
+	t.Parallel()
+	w := newWatching(t, "apply", nil)
+	file := w.path(".mcp.json")
+	write(t, file, mcpJSON(entry("a", `,"args":["a"]`)))
+	w.must(VerbConnect, `{}`)
+	write(t, file, mcpJSON(entry("a", `,"args":["a2"]`), entry("b", `,"args":["b"]`)))
+	w.must(VerbDiscover, `{}`)
+	w.next()
+	if a := w.must(VerbConnect, `{"startupTimeoutMs":0}`); len(a.names("connected")) != 2 {
+		t.Errorf("connected: %v", a.names("connected"))
+	}
+	w.m.mu.Lock()
+	args := w.m.servers["a"].entry.Server.Args
+	w.m.mu.Unlock()
+	if !slices.Equal(args, []string{"a2"}) {
+		t.Errorf("a still is %v", args)
+	}
+}
+
+// TestWatchOfAVanishedProject: where nothing can be discovered nothing is touched,
+// and it goes on when the project is back.
+func TestWatchOfAVanishedProject(t *testing.T) {
+	t.Parallel()
+	w := newWatching(t, "apply", map[string]any{"cwd": filepath.Join(t.TempDir(), "project")})
+	must(t, os.Mkdir(w.dir, 0o700))
+	write(t, w.path(".mcp.json"), mcpJSON(entry("a", `,"args":["a"]`)))
+	w.must(VerbConnect, `{}`)
+	must(t, os.Rename(w.dir, w.dir+".away"))
+	eventually(t, 10*time.Second, "it is told", func() bool { return len(w.host.of("diagnostic")) > 0 })
+	time.Sleep(300 * time.Millisecond)
+	if n := len(w.host.of("diagnostic")); n > 3 {
+		t.Errorf("told %d times", n)
+	}
+	if v := w.server("a"); v["state"] != "ready" {
+		t.Errorf("a is %v", v["state"])
+	}
+	write(t, filepath.Join(w.dir+".away", ".mcp.json"), mcpJSON(entry("a", `,"args":["a"]`), entry("b", `,"args":["b"]`)))
+	must(t, os.Rename(w.dir+".away", w.dir))
+	w.expect("added [b] removed [] changed [] applied true")
+}
+
 // TestWatchTrust: a trusted server whose entry changes loses its trust at once.
 func TestWatchTrust(t *testing.T) {
 	t.Parallel()

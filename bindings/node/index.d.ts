@@ -194,6 +194,8 @@ export interface Diagnostic {
   path?: string
   line?: number
   column?: number
+  /** The server's own names of the tools that it is about. */
+  tools?: string[]
 }
 
 export interface DiscoverReport extends Reply {

@@ -253,24 +253,26 @@ func (d *discovery) read(f *planned) {
 	if f.wanted {
 		d.seen(f.file.Path)
 	}
-	data, err := readFile(f.file.Path, d.maxBytes)
-	if err != nil {
-		if absent(err) {
-			d.o.LastGood.drop(f.file.Path)
-		}
-		if f.file.Level == LevelHost && absent(err) {
-			f.parsed.Diagnostics = []Diagnostic{{Severity: SeverityError, Code: "missing_file", Path: f.file.Path,
-				Message: "this file was named by the host but does not exist; check its path"}}
-		} else if !absent(err) {
-			f.parsed.Diagnostics = []Diagnostic{unreadable(f.file.Path, err)}
-		}
-		return
-	}
 	parse := func(data []byte) Parsed {
 		return f.source.parse(Input{Data: data, Path: f.file.Path, Level: f.file.Level, Dialect: f.dialect, Project: []string{d.cwd, d.real}})
 	}
-	f.parsed = parse(data)
-	d.steady(f, data, parse)
+	data, err := readFile(f.file.Path, d.maxBytes)
+	switch {
+	case absent(err):
+		d.o.LastGood.drop(f.file.Path)
+		if f.file.Level == LevelHost {
+			f.parsed.Diagnostics = []Diagnostic{{Severity: SeverityError, Code: "missing_file", Path: f.file.Path,
+				Message: "this file was named by the host but does not exist; check its path"}}
+		}
+		return
+	case err != nil:
+		f.parsed.Diagnostics = []Diagnostic{unreadable(f.file.Path, err)}
+	default:
+		f.parsed = parse(data)
+	}
+	if f.wanted && d.o.LastGood != nil {
+		d.steady(f, data, parse)
+	}
 	if f.wanted && !f.dialect.Layered {
 		d.adopt(f)
 	}

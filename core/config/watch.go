@@ -21,9 +21,6 @@ type LastGood struct {
 const maxLastGood = 8 << 20
 
 func (g *LastGood) get(path string) (data []byte, ok bool) {
-	if g == nil {
-		return nil, false
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	data, ok = g.files[path]
@@ -31,9 +28,6 @@ func (g *LastGood) get(path string) (data []byte, ok bool) {
 }
 
 func (g *LastGood) put(path string, data []byte) {
-	if g == nil {
-		return
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(data) > maxLastGood {
@@ -46,6 +40,7 @@ func (g *LastGood) put(path string, data []byte) {
 	g.files[path] = data
 }
 
+// drop forgets a file that is gone.
 func (g *LastGood) drop(path string) {
 	if g != nil {
 		g.mu.Lock()
@@ -57,15 +52,12 @@ func (g *LastGood) drop(path string) {
 // broken says that a file, or an entry in it, could not be read as what it is.
 func (p *Parsed) broken() bool {
 	return slices.ContainsFunc(p.Diagnostics, func(d Diagnostic) bool {
-		return d.Severity == SeverityError && (d.Code == "syntax" || d.Code == "invalid_encoding")
+		return d.Severity == SeverityError && slices.Contains([]string{"syntax", "invalid_encoding", "unreadable_file"}, d.Code)
 	})
 }
 
 // steady replaces what a broken file holds by what it held before.
 func (d *discovery) steady(f *planned, data []byte, parse func(data []byte) Parsed) {
-	if !f.wanted {
-		return
-	}
 	if !f.parsed.broken() {
 		d.o.LastGood.put(f.file.Path, data)
 		return
