@@ -47,7 +47,7 @@ func (at *attempt) run(ctx context.Context) {
 		at.fail(err)
 		return
 	}
-	if at.m.fire(at.s, event{kind: evConnected, gen: at.gen, session: c.session, tools: c.tools, clean: c.clean, from: c.from}).stale {
+	if at.m.fire(at.s, event{kind: evConnected, gen: at.gen, session: c.session, tools: c.tools, clean: c.clean, from: c.from, drift: c.drift}).stale {
 		c.session.Close(abortGrace)
 		<-c.session.Done()
 		return
@@ -61,6 +61,7 @@ type connection struct {
 	tools   *toolSet
 	clean   *redactor
 	from    *config.Resolved
+	drift   *drift
 	save    func() // writes the cache
 }
 
@@ -83,7 +84,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if !m.trusted(at.entry) {
 		return nil, needsTrust(at.entry)
 	}
-	resolved, err := m.resolve(at.entry)
+	resolved, err := m.resolve(ctx, at.entry)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,8 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		<-sess.Done()
 		return nil, clean.fault(cause(ctx, err))
 	}
-	return &connection{sess, newToolSet(list.Tools, time.Now(), list.TTLMs), clean, resolved, func() { place.save(sess.Info(), list) }}, nil
+	tools := newToolSet(list.Tools, time.Now(), list.TTLMs)
+	return &connection{sess, tools, clean, resolved, m.compare(at.entry, tools), func() { place.save(sess.Info(), list) }}, nil
 }
 
 // cause prefers the reason why we ended the context over what the layers below
@@ -177,10 +179,11 @@ func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *co
 		m.fire(s, event{kind: evRelistFailed, gen: gen, err: fault.From(err)})
 		return
 	}
-	if m.fire(s, event{kind: evRelisted, gen: gen, tools: newToolSet(list.Tools, time.Now(), list.TTLMs)}).stale {
+	tools := newToolSet(list.Tools, time.Now(), list.TTLMs)
+	if m.fire(s, event{kind: evRelisted, gen: gen, tools: tools, drift: m.compare(entry, tools)}).stale {
 		return
 	}
-	if resolved, err := m.resolve(entry); err == nil {
+	if resolved, err := m.resolveKnown(entry); err == nil {
 		m.store.place(entry, resolved).save(sess.Info(), list)
 	}
 }

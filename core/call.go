@@ -334,18 +334,17 @@ func (op *callOp) demand() {
 	if !op.during(op.resends, func() { stop(errCanceled) }) {
 		stop(errCanceled)
 	}
-	if op.timeout > 0 {
-		var end context.CancelFunc
-		ctx, end = context.WithDeadline(ctx, op.began.Add(op.timeout))
-		defer end()
-	}
 	for range maxResends + 2 {
-		view, err := op.m.await(ctx, op.req.Server)
+		var deadline time.Time
+		if op.timeout > 0 {
+			deadline = op.began.Add(op.timeout)
+		}
+		view, asked, err := op.m.await(ctx, op.req.Server, deadline)
+		op.began = op.began.Add(asked) // a person's time is not the call's
 		if err != nil {
-			switch cause := context.Cause(ctx); {
-			case err == context.DeadlineExceeded: // of the wait itself, which knows the server
+			if err == context.DeadlineExceeded { // of the wait itself, which knows the server
 				err = op.late(view)
-			case cause != nil && cause != context.DeadlineExceeded:
+			} else if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
 			op.fail(op.about(fault.From(err)))
@@ -364,13 +363,15 @@ func (op *callOp) demand() {
 }
 
 // await waits until the server is ready; the error of a final state is the one
-// that the server stored. The view is the last one seen.
-func (m *Manager) await(ctx context.Context, name string) (*serverView, error) {
+// that the server stored. The view is the last one seen. A deadline, which may be
+// zero, is put off by the time for which the host is asked what the server needs:
+// asked says how long that was.
+func (m *Manager) await(ctx context.Context, name string, deadline time.Time) (view *serverView, asked time.Duration, err error) {
 	m.mu.Lock()
 	s := m.servers[name]
 	if s == nil {
 		m.mu.Unlock()
-		return nil, unknownServer(m.snap.Load(), name)
+		return nil, 0, unknownServer(m.snap.Load(), name)
 	}
 	s.waiting++
 	m.mu.Unlock()
@@ -383,7 +384,7 @@ func (m *Manager) await(ctx context.Context, name string) (*serverView, error) {
 	for {
 		m.mu.Lock()
 		v := &serverView{viewState: s.view()}
-		stored, ch := s.err, s.changed
+		stored, ch, asking := s.err, s.changed, s.asking
 		if s.state == stateIdle && !refused {
 			// It went idle between the demand and now: ask again.
 			m.mu.Unlock()
@@ -393,15 +394,35 @@ func (m *Manager) await(ctx context.Context, name string) (*serverView, error) {
 		m.mu.Unlock()
 		switch {
 		case v.state == stateReady:
-			return v, nil
-		case refused || v.state.final():
-			return v, whyNot(v, stored)
+			return v, asked, nil
+		case refused || v.state.final() && !asking:
+			return v, asked, whyNot(v, stored)
 		}
-		select {
-		case <-ch:
-		case <-ctx.Done():
-			return v, ctx.Err()
+		began := time.Now()
+		if err := waitFor(ctx, ch, deadline.Add(asked), asking || deadline.IsZero()); err != nil {
+			return v, asked, err
 		}
+		if asking {
+			asked += time.Since(began)
+		}
+	}
+}
+
+// waitFor waits until ch is closed.
+func waitFor(ctx context.Context, ch <-chan struct{}, deadline time.Time, endless bool) error {
+	var expired <-chan time.Time
+	if !endless {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-ch:
+		return nil
+	case <-expired:
+		return context.DeadlineExceeded
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,17 +15,19 @@ import (
 	"github.com/mcprt/mcprt/core/store"
 )
 
-// discover reads every source. It changes nothing.
+// discover reads every source. It changes no server. The caller holds discovering.
 func (m *Manager) discover(ctx context.Context) (*config.Result, error) {
 	trusted := m.store.trusted()
 	d := m.opts.Discovery
 	found, err := config.Discover(ctx, config.Options{
 		Cwd: m.opts.Cwd, Env: m.env, Inline: m.opts.Servers, Files: d.Files, Project: d.Project, User: d.User, Exclude: d.Exclude,
-		MaxBytes: m.opts.Limits.ConfigBytes, Vars: d.Variables, ProjectTrust: m.opts.ProjectTrust, Trusted: func(hash string) bool { return trusted[hash] },
+		MaxBytes: m.opts.Limits.ConfigBytes, Vars: d.Variables, FilterExa: d.FilterExa, FilterBrowser: d.FilterBrowser, LastGood: m.watcher.lastGood(),
+		ProjectTrust: m.opts.ProjectTrust, Trusted: func(hash string) bool { return trusted[hash] },
 	})
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the servers could not be discovered: %w", err)
 	}
+	m.watcher.follow(found)
 	return found, nil
 }
 
@@ -89,11 +92,16 @@ func (m *Manager) add(e *config.Entry, pinned bool, fx *effects) *server {
 	return s
 }
 
+// sameEntry tells whether two entries are written alike.
+func sameEntry(a, b *config.Entry) bool {
+	return a.Enabled == b.Enabled && a.Trusted == b.Trusted && bytes.Equal(a.Canonical(), b.Canonical())
+}
+
 // sameConfig tells whether a reload may keep the running server: nothing was
 // written otherwise, and it still resolves to the same. now is nil where it does
 // not resolve.
 func (s *server) sameConfig(e *config.Entry, now *config.Resolved) bool {
-	if s.entry.Enabled != e.Enabled || s.entry.Trusted != e.Trusted || !bytes.Equal(s.entry.Canonical(), e.Canonical()) {
+	if !sameEntry(s.entry, e) {
 		return false
 	}
 	return s.resolved == nil || now != nil && s.resolved.Equal(now)
@@ -147,7 +155,7 @@ func (m *Manager) resolveAll(entries []*config.Entry) map[*config.Entry]*config.
 	out := map[*config.Entry]*config.Resolved{}
 	for _, e := range entries {
 		if e.Enabled && e.Trusted {
-			if r, err := m.resolve(e); err == nil {
+			if r, err := m.resolveKnown(e); err == nil { // what runs has run its helpers
 				out[e] = r
 			}
 		}
@@ -196,15 +204,7 @@ func (m *Manager) trustOne(name, hash string) (err error) {
 
 // trustAdd records that the entry which discover showed with this hash may run.
 func (m *Manager) trustAdd(name, hash string) error {
-	found := m.result()
-	var e *config.Entry
-	if found != nil {
-		for _, c := range found.Entries {
-			if c.Hash == hash && (name == "" || c.Name == name) {
-				e = c
-			}
-		}
-	}
+	e := m.entryOf(name, hash)
 	if e == nil {
 		who := "no server"
 		if name != "" {
@@ -214,7 +214,7 @@ func (m *Manager) trustAdd(name, hash string) error {
 		f.Server = name
 		return f
 	}
-	if !e.Trusted {
+	if e.Origin.Level == config.LevelProject {
 		t, err := m.store.trust()
 		if err != nil {
 			return err
@@ -224,7 +224,27 @@ func (m *Manager) trustAdd(name, hash string) error {
 			return fault.New(fault.Config, fault.StageConfig, "the trust record could not be written: %w", err)
 		}
 	}
-	return nil
+	return m.approve(hash)
+}
+
+// entryOf finds what was shown with this hash, servers that connect brought included.
+func (m *Manager) entryOf(name, hash string) *config.Entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var entries []*config.Entry
+	if m.found != nil {
+		entries = slices.Clone(m.found.Entries)
+	}
+	for _, s := range m.servers {
+		if s.pinned {
+			entries = append(entries, s.entry)
+		}
+	}
+	i := slices.IndexFunc(entries, func(e *config.Entry) bool { return e.Hash == hash && (name == "" || e.Name == name) })
+	if i < 0 {
+		return nil
+	}
+	return entries[i]
 }
 
 func (m *Manager) trustRemove(hash string) (any, error) {
@@ -235,6 +255,9 @@ func (m *Manager) trustRemove(hash string) (any, error) {
 	removed, err := t.Remove(hash)
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the trust record could not be removed: %w", err)
+	}
+	if pins, err := m.pins(); err != nil || pins.Forget(hash) != nil { // it may be trusted again, with other tools
+		m.pinsFailed("", errors.New("the record of its approved tools could not be removed"))
 	}
 	m.checkTrust()
 	return map[string]any{"removed": removed}, nil
@@ -299,6 +322,8 @@ func (m *Manager) startTrusted(hash string) {
 }
 
 // lookUpLazy reads the cache for a lazy server, to know whether it need be started.
+// One whose helper commands have not run yet is started: whose tools it may see is
+// not known without them, and a helper may take seconds.
 func (m *Manager) lookUpLazy(s *server) {
 	m.mu.Lock()
 	e, gen := s.entry, s.gen
@@ -307,7 +332,7 @@ func (m *Manager) lookUpLazy(s *server) {
 	if !wanted {
 		return
 	}
-	resolved, err := m.resolve(e)
+	resolved, err := m.resolveKnown(e)
 	if err != nil {
 		return // the start will say why
 	}

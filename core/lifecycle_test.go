@@ -77,8 +77,8 @@ type rig struct {
 	host *testHost
 }
 
-// servers are what a rig's manager can start, by name: *mcptest.Memory, or an
-// error that every dial returns.
+// servers are what a rig's manager can start, by name: *mcptest.Memory, a function
+// that gives one for a resolved config, or an error that every dial returns.
 type servers map[string]any
 
 func newRig(t *testing.T, have servers, options map[string]any) *rig {
@@ -105,8 +105,10 @@ func newRig(t *testing.T, have servers, options map[string]any) *rig {
 		t.Fatal(err)
 	}
 	host := &testHost{}
-	m, err := open(raw, host, deps{dial: func(_ *Manager, e *config.Entry, _ *config.Resolved) (transport.Dial, error) {
+	m, err := open(raw, host, deps{dial: func(_ *Manager, e *config.Entry, r *config.Resolved) (transport.Dial, error) {
 		switch s := have[e.Name].(type) {
+		case func(*config.Resolved) *mcptest.Memory:
+			return s(r).Dial, nil
 		case *mcptest.Memory:
 			return s.Dial, nil
 		case *fault.Error:

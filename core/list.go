@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -102,7 +103,7 @@ func (t *tool) matches(words []string) bool {
 func (m *Manager) listRemote(ctx context.Context, snap *Snapshot, only, method, member string) ([]byte, map[string]*fault.Error, error) {
 	var views []*serverView
 	if only != "" {
-		v, err := m.await(ctx, only)
+		v, _, err := m.await(ctx, only, time.Time{})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -24,13 +24,15 @@ import (
 // goroutine. Lock rule: mu is the only lock that guards state, it is never held
 // during I/O, a host call or another lock.
 type Manager struct {
-	host   Host
-	opts   *Options
-	env    config.Env
-	deps   deps
-	policy policy
-	mint   mintFunc
-	store  *files
+	host    Host
+	opts    *Options
+	env     config.Env
+	deps    deps
+	policy  policy
+	mint    mintFunc
+	store   *files
+	inputs  inputs
+	helpers *helpers
 
 	ctx  context.Context // ends with errClosed
 	end  context.CancelCauseFunc
@@ -55,6 +57,8 @@ type Manager struct {
 	lastAsk     uint64
 	grace       time.Duration     // of sessions that are closed from now on
 	leaving     []<-chan struct{} // processes of removed servers that may still live
+
+	watcher *watcher
 
 	discovering sync.Mutex // one discovery or reload at a time; not a state lock: held across I/O
 }
@@ -90,6 +94,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 		return mintNames(ids, opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
 	}
 	m.capabilities = declare(opts.Answers)
+	m.helpers, m.watcher = newHelpers(m), newWatcher(m)
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
 	m.ctx, m.end = context.WithCancelCause(context.Background())

@@ -166,13 +166,9 @@ var notYet = []struct {
 	name  string
 	value func(*Options) any
 }{
-	{"discovery.filterExa", func(o *Options) any { return o.Discovery.FilterExa }},
-	{"discovery.filterBrowser", func(o *Options) any { return o.Discovery.FilterBrowser }},
 	{"idleTimeoutMs", func(o *Options) any { return o.IdleTimeout }},
 	{"auth", func(o *Options) any { return o.Auth }},
 	{"share", func(o *Options) any { return o.Share }},
-	{"watch", func(o *Options) any { return o.Watch }},
-	{"pinning", func(o *Options) any { return o.Pinning }},
 	{"spill", func(o *Options) any { return o.Spill }},
 	{"trace", func(o *Options) any { return o.Trace }},
 }

@@ -309,15 +309,15 @@ func TestTimesFromTheEnvironment(t *testing.T) {
 
 func TestOptionsWithoutEffectAreReported(t *testing.T) {
 	for raw, field := range map[string]string{
-		`"discovery":{"filterExa":true}`: "discovery.filterExa", `"discovery":{"filterBrowser":true}`: "discovery.filterBrowser", `"auth":{"store":"file","dir":"/s3cret"}`: "auth", `"share":true`: "share",
-		`"watch":"notify"`: "watch", `"pinning":"report"`: "pinning", `"spill":{"overBytes":4096,"dir":"/s3cret"}`: "spill", `"idleTimeoutMs":1`: "idleTimeoutMs", `"trace":{"file":"/s3cret"}`: "trace",
+		`"auth":{"store":"file","dir":"/s3cret"}`: "auth", `"share":true`: "share",
+		`"spill":{"overBytes":4096,"dir":"/s3cret"}`: "spill", `"idleTimeoutMs":1`: "idleTimeoutMs", `"trace":{"file":"/s3cret"}`: "trace",
 	} {
 		_, found := mustParse(t, `{`+raw+`,`+noEnv+`}`)
 		if len(found) != 1 || found[0].Code != "not_yet_supported" || found[0].Severity != "warning" || found[0].Field != field || !strings.Contains(found[0].Message, `"`+field+`"`) || strings.Contains(found[0].Message, "s3cret") {
 			t.Errorf("%s: %+v", raw, found)
 		}
 	}
-	_, found := mustParse(t, `{"share":true,"watch":"apply","auth":{"store":"file","redirectPort":1},`+noEnv+`}`)
+	_, found := mustParse(t, `{"share":true,"spill":{"overBytes":4096,"dir":"/x"},"auth":{"store":"file","redirectPort":1},`+noEnv+`}`)
 	if len(found) != 3 {
 		t.Errorf("%+v", found)
 	}

@@ -20,6 +20,17 @@ type changes struct {
 	Kept    []string `json:"kept"`
 }
 
+func (c *changes) none() bool { return len(c.Added)+len(c.Removed)+len(c.Changed) == 0 }
+
+// fill makes the lists JSON arrays, also where they are empty.
+func (c *changes) fill() {
+	for _, list := range []*[]string{&c.Added, &c.Removed, &c.Changed, &c.Kept} {
+		if *list == nil {
+			*list = []string{}
+		}
+	}
+}
+
 // report gathers what the reply of connect and reload says beside the snapshot.
 type report struct {
 	began       time.Time
@@ -63,6 +74,20 @@ type needsTrustView struct {
 	URL     *string  `json:"url"`
 }
 
+// needsInputView says what a server misses.
+type needsInputView struct {
+	Server string        `json:"server"`
+	Inputs []fault.Input `json:"inputs"`
+}
+
+func inputView(v *serverView) needsInputView {
+	n := needsInputView{Server: v.name, Inputs: []fault.Input{}}
+	if v.err != nil && v.err.Data != nil && v.err.Data.Inputs != nil {
+		n.Inputs = v.err.Data.Inputs
+	}
+	return n
+}
+
 // failed reports a tried server that has failed, also while it is being tried again.
 func (r *report) failed(v *serverView) {
 	if v.err == nil || r.errors[v.name] != nil {
@@ -81,7 +106,7 @@ func (r *report) failed(v *serverView) {
 func (m *Manager) reply(r *report, tools bool) Reply {
 	snap := m.snap.Load()
 	connected, deferred, pending, auth := []string{}, []string{}, []string{}, []string{}
-	trust, input := []needsTrustView{}, []any{}
+	trust, input := []needsTrustView{}, []needsInputView{}
 	for _, v := range snap.servers {
 		switch v.state {
 		case stateReady:
@@ -95,9 +120,10 @@ func (m *Manager) reply(r *report, tools bool) Reply {
 		case stateNeedsAuth:
 			auth = append(auth, v.name)
 		case stateNeedsInput:
-			input = append(input, map[string]string{"server": v.name})
+			input = append(input, inputView(v))
 		}
 		r.failed(v)
+		r.diagnostics = append(r.diagnostics, v.drift.diagnostics()...)
 		if v.state != stateReady && len(v.tools) > 0 {
 			deferred = append(deferred, v.name)
 		}
@@ -126,11 +152,7 @@ func (m *Manager) reply(r *report, tools bool) Reply {
 	b = append(append(b, `,"errors":`...), encode(r.errors)...)
 	b = append(append(b, `,"diagnostics":`...), encode(r.diagnostics)...)
 	if r.changes != nil {
-		for _, list := range []*[]string{&r.changes.Added, &r.changes.Removed, &r.changes.Changed, &r.changes.Kept} {
-			if *list == nil {
-				*list = []string{}
-			}
-		}
+		r.changes.fill()
 		b = append(append(b, `,"changes":`...), encode(r.changes)...)
 	}
 	return Reply{Body: append(b, '}')}

@@ -40,15 +40,23 @@ func declare(answers []string) []byte {
 	return append(b, '}')
 }
 
+// answers tells whether the host answers this kind of questions.
+func (m *Manager) answers(kind string) bool { return slices.Contains(m.opts.Answers, kind) }
+
 // ask passes a server's request to the host and waits for its answer.
 func (m *Manager) ask(ctx context.Context, server, method string, params []byte) ([]byte, error) {
 	kind := answerKind[method]
-	if kind == "" || !slices.Contains(m.opts.Answers, kind) {
+	if kind == "" || !m.answers(kind) {
 		if kind == "roots" {
 			return m.roots(), nil
 		}
 		return nil, fault.New(fault.InvalidRequest, "", "this client does not answer %s", method)
 	}
+	return m.question(ctx, server, method, params)
+}
+
+// question asks the host on behalf of a server.
+func (m *Manager) question(ctx context.Context, server, method string, params []byte) ([]byte, error) {
 	timeout := m.opts.RequestTimeout
 	a := &ask{method: method, answer: make(chan answer, 1)}
 	m.mu.Lock()
@@ -82,7 +90,7 @@ func (m *Manager) ask(ctx context.Context, server, method string, params []byte)
 	case <-timer:
 		got = answer{status: ETimeout, err: fault.New(fault.Timeout, "", "the host did not answer within %d ms", timeout.Milliseconds())}
 	case <-ctx.Done():
-		got = answer{status: ECanceled, err: fault.New(fault.Canceled, "", "the server withdrew its request")}
+		got = answer{status: ECanceled, err: fault.New(fault.Canceled, "", "the request was withdrawn")}
 		if m.ctx.Err() != nil {
 			got = answer{status: EClosed, err: errClosed}
 		}
@@ -105,7 +113,7 @@ func (m *Manager) Answer(tag uint64, reply []byte) Status {
 	if a == nil {
 		return ETag
 	}
-	got := readAnswer(reply)
+	got := readAnswer(a.method, reply)
 	a.answer <- got
 	return got.status
 }
@@ -146,7 +154,7 @@ func declined(method string) answer {
 	return answer{status: ECanceled, err: rpcFault(userRejected, "the user declined the request")}
 }
 
-func readAnswer(reply []byte) answer {
+func readAnswer(method string, reply []byte) answer {
 	var r struct {
 		Result json.RawMessage `json:"result"`
 		Error  *struct {
@@ -163,6 +171,9 @@ func readAnswer(reply []byte) answer {
 		}
 		return answer{status: OK, err: rpcFault(code, r.Error.Message)}
 	case err == nil && rawjson.IsObject(r.Result):
+		if _, ok := inputValue(r.Result); method == "input" && !ok {
+			return answer{status: EInval, err: fault.New(fault.Internal, "", `the host's answer was not {"result":{"value":"…"}}`)}
+		}
 		return answer{status: OK, result: append([]byte(nil), r.Result...)}
 	}
 	return answer{status: EInval, err: fault.New(fault.Internal, "", `the host's answer was not {"result":{…}} or {"error":{…}}`)}

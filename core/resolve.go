@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -8,9 +9,20 @@ import (
 	"github.com/mcprt/mcprt/core/fault"
 )
 
-// resolve makes an entry ready to start; it is done anew at every start.
-func (m *Manager) resolve(e *config.Entry) (*config.Resolved, error) {
-	r, found, err := config.Resolve(e, m.env, config.ResolveOptions{Cwd: m.opts.Cwd, Vars: m.opts.Discovery.Variables})
+// resolve makes an entry ready to start; it is done anew at every start. It runs
+// the helper commands that have not run before.
+func (m *Manager) resolve(ctx context.Context, e *config.Entry) (*config.Resolved, error) {
+	return m.resolveWith(e, func(command string) (string, error) { return m.helpers.get(ctx, command) })
+}
+
+// resolveKnown resolves an entry without a start. Where a helper command has not
+// run yet it fails.
+func (m *Manager) resolveKnown(e *config.Entry) (*config.Resolved, error) {
+	return m.resolveWith(e, m.helpers.known)
+}
+
+func (m *Manager) resolveWith(e *config.Entry, helper func(command string) (string, error)) (*config.Resolved, error) {
+	r, found, err := config.Resolve(e, m.env, config.ResolveOptions{Cwd: m.opts.Cwd, Vars: m.opts.Discovery.Variables, Inputs: m.inputs.of(e), Helper: helper})
 	for _, d := range found {
 		m.store.report(d)
 	}
@@ -21,11 +33,12 @@ func (m *Manager) resolve(e *config.Entry) (*config.Resolved, error) {
 	if !errors.As(err, &re) {
 		return nil, fault.New(fault.Config, fault.StageConfig, "%w", err)
 	}
+	data := fault.Data{Path: re.Path, Line: re.Line, Column: re.Column}
 	code := fault.Config
 	if re.Code == "needs_input" {
-		code = fault.NeedsInput
+		code, data.Inputs = fault.NeedsInput, missing(e, re.Inputs)
 	}
-	return nil, fault.New(code, fault.StageConfig, "%s", re.Message).With(fault.Data{Path: re.Path, Line: re.Line, Column: re.Column})
+	return nil, fault.New(code, fault.StageConfig, "%s", re.Message).With(data)
 }
 
 // serverTimeout bounds an attempt and each of its requests; 0: nothing does.

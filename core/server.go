@@ -26,6 +26,7 @@ type server struct {
 	info     session.Info
 	clean    *redactor        // of the session
 	resolved *config.Resolved // what the session was started from
+	drift    *drift           // nil: the live tools are as approved
 	err      *fault.Error
 	began    time.Time // of the current attempt
 	took     time.Duration
@@ -44,7 +45,7 @@ func newServer(e *config.Entry) *server {
 func (s *server) use(e *config.Entry) { s.entry = e }
 
 func (s *server) view() viewState {
-	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known}
+	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known, drift: s.drift}
 	switch s.state {
 	case stateReady:
 		v.session, v.clean = s.session, s.clean
@@ -62,14 +63,16 @@ func (s *server) view() viewState {
 
 // event is one thing that happened to a server, with what it carries.
 type event struct {
-	kind    evKind
-	gen     uint64
-	err     *fault.Error
-	session *session.Session
-	tools   *toolSet
-	clean   *redactor
-	from    *config.Resolved // what the session was started from
-	entry   *config.Entry    // of evStart and evChanged: the config from now on; nil: as before
+	kind      evKind
+	gen       uint64
+	err       *fault.Error
+	session   *session.Session
+	tools     *toolSet
+	clean     *redactor
+	drift     *drift           // of evConnected and evRelisted
+	from      *config.Resolved // what the session was started from
+	entry     *config.Entry    // of evStart and evChanged: the config from now on; nil: as before
+	authorize bool             // of evStart and evRestart: the host may be asked for what only a person has
 }
 
 // effects are what a change of state asks for, done after the lock is released.
@@ -117,7 +120,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	f := facts{
 		now: now, nextGen: m.gen + 1, gen: ev.gen, enabled: s.entry.Enabled, trusted: s.entry.Trusted,
 		policy: m.policy, lazy: m.lazy(s.entry), hasTools: s.known != nil, waiters: s.waiting > 0, jitter: rand.Float64(),
-		permanent: ev.err != nil && permanent(ev.err),
+		permanent: ev.err != nil && permanent(ev.err), asks: m.answers("input"), authorize: ev.authorize,
 	}
 	before := s.machine
 	next, a := before.step(ev.kind, f)
@@ -144,6 +147,9 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	if a.start {
 		m.gen++
 		m.launch(s, fx)
+	}
+	if a.ask {
+		m.inquire(s, fx)
 	}
 	if a.relist {
 		sess, gen, entry := s.session, s.gen, s.entry
@@ -208,10 +214,12 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 		}
 	case evRelisted:
 		s.known = ev.tools
+		m.noticeDrift(s, ev.drift)
 	case evConnected:
 		s.session, s.known, s.info, s.cancel = ev.session, ev.tools, ev.session.Info(), nil
 		s.clean, s.resolved = ev.clean, ev.from
 		s.took = now.Sub(s.began)
+		m.noticeDrift(s, ev.drift)
 	case evChanged:
 		if s.state == stateStopped {
 			s.known = nil

@@ -48,6 +48,7 @@ type viewState struct {
 	err       *fault.Error
 	retryAt   time.Time
 	known     *toolSet
+	drift     *drift
 }
 
 // build makes the next snapshot from the servers' records. Only servers in

@@ -97,6 +97,8 @@ const (
 	evRelisted                   // a list after list_changed arrived
 	evRelistFailed               //
 	evRelistAgain                // the timer after a failed relist
+	evGiven                      // the host gave what the server needed
+	evNotGiven                   // it did not
 	evUntrusted                  // an attempt found that the trust record is gone
 )
 
@@ -114,6 +116,8 @@ type machine struct {
 	readyAt    time.Time
 	retryAt    time.Time // when a failed server may be tried again, or a backoff ends
 	retryable  bool      // the stored error can pass
+	asking     bool      // needs_input, and the host is being asked
+	authorize  bool      // the host said that this start may ask
 }
 
 // facts is what step needs to know from outside the machine.
@@ -127,6 +131,8 @@ type facts struct {
 	lazy      bool
 	hasTools  bool
 	waiters   bool    // somebody waits for this server
+	asks      bool    // the host can be asked for inputs
+	authorize bool    // of a host's start: it may ask
 	permanent bool    // of evFailed: trying again cannot help
 	jitter    float64 // 0..1
 }
@@ -144,6 +150,7 @@ type action struct {
 	clearErr bool
 	tripped  bool // the breaker or the failure limit ended the automatic starts
 	dropDefs bool // forget the known tools
+	ask      bool // ask the host for what is missing
 }
 
 // step is the whole table of a server's life. It is pure: no clock, no pointer,
@@ -173,6 +180,10 @@ func (m machine) step(kind evKind, f facts) (machine, action) {
 		if kind == evCached {
 			return m, action{}
 		}
+	case stateNeedsInput:
+		if m.asking && (kind == evGiven || kind == evNotGiven) {
+			return m.answered(kind, f)
+		}
 	case stateConnecting:
 		return m.attempt(kind, f)
 	case stateReady:
@@ -187,9 +198,21 @@ func (m machine) step(kind evKind, f facts) (machine, action) {
 
 func (m machine) hostStart(kind evKind, f facts) (machine, action) {
 	restart := kind == evRestart || kind == evChanged
+	if m.state != stateReady || restart {
+		m.authorize = f.authorize || m.authorize && m.state == stateConnecting
+	}
 	switch m.state {
-	case stateDisabled, stateNeedsTrust, stateNeedsInput, stateNeedsAuth:
+	case stateDisabled, stateNeedsTrust, stateNeedsAuth:
 		return m.first(f)
+	case stateNeedsInput:
+		asking := m.asking
+		if asking && !restart {
+			return m, action{} // the answer will start it
+		}
+		m.asking = false
+		next, a := m.first(f)
+		a.cancel = asking
+		return next, a
 	case stateIdle:
 		if kind == evKept || (kind == evStart && f.lazy && f.hasTools) || (kind == evChanged && f.lazy) {
 			m.settled = true
@@ -241,6 +264,12 @@ func (m machine) demand(f facts) (machine, action) {
 		return m.automatic(f)
 	case stateConnecting, stateReady:
 		return m, action{}
+	case stateNeedsInput:
+		if f.asks {
+			ask := !m.asking
+			m.asking = true
+			return m, action{ask: ask}
+		}
 	case stateFailed:
 		if m.retryable && !f.now.Before(m.retryAt) {
 			return m.begin(f) // once: with the counters as they are, another failure ends it at once
@@ -289,8 +318,11 @@ func (m machine) end(to state) (machine, action) {
 		a.cancel = true
 	case stateReady:
 		a.close = true
+	case stateNeedsInput:
+		a.cancel = m.asking
 	}
 	m.state, m.settled, m.dirty, m.relisting = to, true, false, false
+	m.asking, m.authorize = false, false
 	m.resetCounters()
 	return m, a
 }
@@ -301,12 +333,23 @@ func (m *machine) resetCounters() {
 	m.retryAt = time.Time{}
 }
 
+// answered follows the end of a question to the host.
+func (m machine) answered(kind evKind, f facts) (machine, action) {
+	m.asking = false
+	if kind == evNotGiven {
+		return m, action{newError: true}
+	}
+	next, a := m.first(f)
+	a.clearErr = a.start
+	return next, a
+}
+
 func (m machine) attempt(kind evKind, f facts) (machine, action) {
 	switch kind {
 	case evCached:
 		return m, action{}
 	case evConnected:
-		m.state, m.settled, m.readyAt = stateReady, true, f.now
+		m.state, m.settled, m.readyAt, m.authorize = stateReady, true, f.now, false
 		a := action{clearErr: true}
 		if m.dirty {
 			m, a.relist = m.relist(f), true
@@ -320,7 +363,9 @@ func (m machine) attempt(kind evKind, f facts) (machine, action) {
 		return m, action{newError: true, cancel: true}
 	case evInput:
 		m.state, m.settled = stateNeedsInput, true
-		return m, action{newError: true}
+		m.asking = f.asks && (f.waiters || m.authorize)
+		m.authorize = false
+		return m, action{newError: true, ask: m.asking}
 	case evUntrusted:
 		m.state, m.settled = stateNeedsTrust, true
 		return m, action{newError: true}

@@ -49,6 +49,20 @@ func TestStateTable(t *testing.T) {
 		{"failed for now, on call", in(stateConnecting), evFailed, func(f *facts) { f.policy = policyOnCall }, early, stateFailed, action{newError: true}},
 		{"lost while listing", in(stateConnecting), evLost, nil, early, stateBackoff, action{newError: true, cancel: true, timer: 500 * time.Millisecond}},
 		{"wants a sign-in", in(stateConnecting), evAuth, nil, early, stateNeedsAuth, action{newError: true, cancel: true}},
+		{"needs an input that nobody may be asked for", in(stateConnecting), evInput, func(f *facts) { f.asks = true }, early, stateNeedsInput, action{newError: true}},
+		{"needs an input, a call waits", in(stateConnecting), evInput, func(f *facts) { f.asks, f.waiters = true, true }, early, stateNeedsInput, action{newError: true, ask: true}},
+		{"needs an input, a call waits, the host does not answer", in(stateConnecting), evInput, func(f *facts) { f.waiters = true }, early, stateNeedsInput, action{newError: true}},
+		{"needs an input, authorized", machine{state: stateConnecting, gen: 7, authorize: true}, evInput, func(f *facts) { f.asks = true }, early, stateNeedsInput, action{newError: true, ask: true}},
+		{"a call asks", in(stateNeedsInput), evDemand, func(f *facts) { f.asks = true }, early, stateNeedsInput, action{ask: true}},
+		{"a second call joins", machine{state: stateNeedsInput, gen: 7, asking: true}, evDemand, func(f *facts) { f.asks = true }, early, stateNeedsInput, action{}},
+		{"a call cannot ask", in(stateNeedsInput), evDemand, nil, early, stateNeedsInput, action{refuse: true}},
+		{"given", machine{state: stateNeedsInput, gen: 7, asking: true}, evGiven, nil, early, stateConnecting, action{start: true, clearErr: true}},
+		{"not given", machine{state: stateNeedsInput, gen: 7, asking: true}, evNotGiven, nil, early, stateNeedsInput, action{newError: true}},
+		{"given without a question", in(stateNeedsInput), evGiven, nil, early, stateNeedsInput, action{stale: true}},
+		{"asked, started", machine{state: stateNeedsInput, gen: 7, asking: true}, evStart, nil, early, stateNeedsInput, action{}},
+		{"asked, restarted", machine{state: stateNeedsInput, gen: 7, asking: true}, evRestart, nil, early, stateConnecting, action{start: true, cancel: true}},
+		{"asked, stopped", machine{state: stateNeedsInput, gen: 7, asking: true}, evDisconnect, nil, early, stateStopped, action{cancel: true, clearErr: true}},
+		{"asked, removed", machine{state: stateNeedsInput, gen: 7, asking: true}, evRemove, nil, early, stateClosed, action{cancel: true}},
 		{"its trust was taken back", in(stateConnecting), evUntrusted, nil, early, stateNeedsTrust, action{newError: true}},
 		{"a stale result", in(stateConnecting), evConnected, func(f *facts) { f.gen = 6 }, early, stateConnecting, action{stale: true}},
 		{"a result for a stopped server", in(stateStopped), evConnected, nil, early, stateStopped, action{stale: true}},
@@ -156,6 +170,7 @@ func FuzzStates(f *testing.F) {
 				f.gen = m.gen - 1
 			}
 			f.permanent, f.lazy, f.hasTools = b&0x40 != 0, b&0x20 != 0, b&0x10 != 0
+			f.asks, f.waiters, f.authorize = b&0x20 == 0, b&0x10 != 0, b&0x40 != 0
 			before := m
 			next, a := m.step(ev, f)
 			switch {
@@ -183,6 +198,14 @@ func FuzzStates(f *testing.F) {
 				t.Fatalf("%d: backoff without a timer", i)
 			case (next.state == stateFailed || next.state == stateBackoff) && before.state != next.state && !a.newError && !a.tripped:
 				t.Fatalf("%d: %v without an error", i, next.state)
+			case next.asking && next.state != stateNeedsInput:
+				t.Fatalf("%d: asking while %v", i, next.state)
+			case a.ask && (!next.asking || before.asking || !f.asks):
+				t.Fatalf("%d: %v asks for %v", i, ev, next)
+			case a.ask && ev != evDemand && !f.waiters && !before.authorize:
+				t.Fatalf("%d: %v asks, but nobody allowed it", i, ev)
+			case before.asking && !next.asking && !a.cancel && ev != evGiven && ev != evNotGiven:
+				t.Fatalf("%d: %v left a question open", i, ev)
 			case !f.trusted && a.start:
 				t.Fatalf("%d: an untrusted server was started", i)
 			}

@@ -131,6 +131,13 @@ func (m *Manager) connectVerb(ctx context.Context, req []byte) (Reply, error) {
 	if err := m.prepare(ctx, &r, rep); err != nil {
 		return Reply{}, err
 	}
+	if r.Only != nil {
+		for _, name := range r.Authorize {
+			if !slices.Contains(r.Only, name) {
+				r.Only = append(r.Only, name)
+			}
+		}
+	}
 	m.mu.Lock()
 	var chosen []*server
 	if r.Only == nil {
@@ -150,7 +157,7 @@ func (m *Manager) connectVerb(ctx context.Context, req []byte) (Reply, error) {
 	if r.Restart {
 		kind = evRestart
 	}
-	m.startAll(chosen, kind)
+	m.startAll(chosen, kind, r.Authorize)
 	if err := m.wait(ctx, chosen, g); err != nil {
 		return Reply{}, err
 	}
@@ -191,8 +198,9 @@ func (m *Manager) prepare(ctx context.Context, r *connectRequest, rep *report) e
 }
 
 // startAll starts servers under one lock, so that one snapshot shows them all.
-// Lazy ones whose tools the cache knows stay idle.
-func (m *Manager) startAll(chosen []*server, kind evKind) {
+// Lazy ones whose tools the cache knows stay idle. For the names in authorize the
+// host may be asked for what only a person has.
+func (m *Manager) startAll(chosen []*server, kind evKind, authorize []string) {
 	m.checkTrust()
 	for _, s := range chosen {
 		m.lookUpLazy(s)
@@ -200,7 +208,7 @@ func (m *Manager) startAll(chosen []*server, kind evKind) {
 	fx := m.newEffects()
 	m.mu.Lock()
 	for _, s := range chosen {
-		m.apply(s, event{kind: kind}, fx)
+		m.apply(s, event{kind: kind, authorize: slices.Contains(authorize, s.name)}, fx)
 	}
 	m.publish(fx)
 	m.mu.Unlock()
@@ -248,6 +256,7 @@ func (m *Manager) reloadVerb(ctx context.Context, req []byte) (Reply, error) {
 func (m *Manager) applyReload(found *config.Result, full bool, rep *report) []*server {
 	rep.changes = &changes{}
 	c := rep.changes
+	m.watcher.settle(found)
 	entries := startable(found)
 	resolved := m.resolveAll(slices.Collect(maps.Values(entries)))
 	var lazy []*server
@@ -300,7 +309,7 @@ func (m *Manager) applyReload(found *config.Result, full bool, rep *report) []*s
 	m.publish(fx)
 	m.mu.Unlock()
 	m.finish(fx)
-	m.startAll(lazy, evStart)
+	m.startAll(lazy, evStart, nil)
 	for _, list := range []*[]string{&c.Added, &c.Removed, &c.Changed, &c.Kept} {
 		slices.Sort(*list)
 	}

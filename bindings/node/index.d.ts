@@ -132,10 +132,19 @@ export interface RequestHandlers {
     params: { url: string; redirectUri: string; issuer?: string; scopes?: string[] },
     context: RequestContext,
   ): MaybePromise<void | { callbackUrl?: string; declined?: boolean }>
-  input?(
-    params: { id: string; description?: string; password?: boolean },
-    context: RequestContext,
-  ): MaybePromise<{ value: string }>
+  /** A value that only a person has; a thrown error declines. */
+  input?(params: InputRequest, context: RequestContext): MaybePromise<{ value: string }>
+}
+
+/** What a config's `${input:id}` asks for. */
+export interface InputRequest {
+  id: string
+  description: string
+  /** Hide it while it is typed. */
+  password: boolean
+  default?: string
+  /** The values to choose from. */
+  options?: string[]
 }
 
 type MaybePromise<T> = T | Promise<T>
@@ -186,6 +195,8 @@ export interface Diagnostic {
   path?: string
   line?: number
   column?: number
+  /** The server's own names of the tools that it is about. */
+  tools?: string[]
 }
 
 export interface DiscoverReport extends Reply {
@@ -232,7 +243,7 @@ export interface ConnectReport extends Reply {
   pending: string[]
   needsTrust: { name: string; hash: string; path?: string; command?: string; args?: string[]; url?: string | null }[]
   needsAuth: string[]
-  needsInput: string[]
+  needsInput: { server: string; inputs: InputRequest[] }[]
   /** By server name. */
   errors: Record<string, ErrorInfo>
   diagnostics: Diagnostic[]
@@ -441,7 +452,12 @@ export interface DiagnosticEvent extends Diagnostic {
 }
 export interface ConfigChangedEvent {
   type: 'config_changed'
-  [key: string]: unknown
+  /** With `watch: 'apply'`; else the servers are as they were until `reload`. */
+  applied: boolean
+  paths: string[]
+  added: string[]
+  removed: string[]
+  changed: string[]
 }
 /** Events are missing here: what holds now is in `list`. */
 export interface DroppedEvent {

@@ -36,19 +36,7 @@ good, as it is written now, by its hash from --json.`,
 
 // discovered is what the command uses of the reply of discover.
 type discovered struct {
-	Servers []struct {
-		Name        string `json:"name"`
-		Transport   string `json:"transport"`
-		Enabled     bool   `json:"enabled"`
-		Trusted     bool   `json:"trusted"`
-		DuplicateOf string `json:"duplicateOf"`
-		Source      origin `json:"source"`
-		Config      struct {
-			Command string   `json:"command"`
-			Args    []string `json:"args"`
-			URL     string   `json:"url"`
-		} `json:"config"`
-	} `json:"servers"`
+	Servers  []discoveredServer `json:"servers"`
 	Shadowed []struct {
 		Name   string `json:"name"`
 		Source origin `json:"source"`
@@ -57,7 +45,23 @@ type discovered struct {
 	Diagnostics []diagnostic `json:"diagnostics"`
 }
 
+type discoveredServer struct {
+	Name        string `json:"name"`
+	Transport   string `json:"transport"`
+	Enabled     bool   `json:"enabled"`
+	Trusted     bool   `json:"trusted"`
+	Hash        string `json:"hash"`
+	DuplicateOf string `json:"duplicateOf"`
+	Source      origin `json:"source"`
+	Config      struct {
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+		URL     string   `json:"url"`
+	} `json:"config"`
+}
+
 type origin struct {
+	Level        string `json:"level"`
 	ProviderName string `json:"providerName"`
 	Path         string `json:"path"`
 	Line         int    `json:"line"`

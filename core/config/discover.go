@@ -3,9 +3,11 @@ package config
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/goccy/go-json"
 	"golang.org/x/sync/errgroup"
@@ -13,16 +15,18 @@ import (
 
 // Options says where to look for servers.
 type Options struct {
-	Cwd          string            // the project directory; "" is the process's current one
-	Env          Env               // home and config directories, PATH, variables
-	Inline       []Inline          // the host's own servers, in its order
-	Files        []string          // files that the host names; relative ones against Cwd
-	Project      bool              // read project-level files
-	User         User              // which user-level files are read
-	Exclude      []string          // ids of sources that are not read at all
-	MaxBytes     int64             // of one file; 0: 64 MiB
-	ProjectTrust string            // TrustRecorded (also ""), TrustAlways or TrustNever
-	Vars         map[string]string // variables from the host, as for ResolveOptions
+	Cwd                      string            // the project directory; "" is the process's current one
+	Env                      Env               // home and config directories, PATH, variables
+	Inline                   []Inline          // the host's own servers, in its order
+	Files                    []string          // files that the host names; relative ones against Cwd
+	Project                  bool              // read project-level files
+	User                     User              // which user-level files are read
+	Exclude                  []string          // ids of sources that are not read at all
+	MaxBytes                 int64             // of one file; 0: 64 MiB
+	FilterExa, FilterBrowser bool              // leave out servers for what the host does itself
+	ProjectTrust             string            // TrustRecorded (also ""), TrustAlways or TrustNever
+	Vars                     map[string]string // variables from the host, as for ResolveOptions
+	LastGood                 *LastGood         // what counts where a file is broken now; nil: nothing does
 	// Trusted says whether a record of this hash exists. It is asked from one
 	// goroutine. nil: none exists.
 	Trusted func(hash string) bool
@@ -89,7 +93,7 @@ func Discover(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	d.layer(files)
-	result := &Result{Diagnostics: d.found}
+	result := &Result{Diagnostics: d.found, Files: d.files}
 	entries := d.inline(result)
 	// Ownership: the host's files in its order, then by level, then by source.
 	var enabled, disabled []string
@@ -124,6 +128,8 @@ func Discover(ctx context.Context, o Options) (*Result, error) {
 	}
 	result.merge(entries)
 	applySwitches(result.Entries, enabled, disabled)
+	d.filter(result)
+	d.pulled(result.Entries)
 	result.markDuplicates()
 	d.checkVariables(result)
 	result.Diagnostics = append(result.Diagnostics, notImported(files)...)
@@ -137,6 +143,9 @@ type discovery struct {
 	home     string
 	maxBytes int64
 	found    []Diagnostic // while the files were looked for
+
+	mu    sync.Mutex
+	files map[string]fs.FileInfo // see Result.Files
 }
 
 // planned is one file to read. Files that are not wanted are read only to say
@@ -151,7 +160,7 @@ type planned struct {
 }
 
 func newDiscovery(o Options) (*discovery, error) {
-	d := &discovery{o: o, cwd: o.Cwd, maxBytes: o.MaxBytes}
+	d := &discovery{o: o, cwd: o.Cwd, maxBytes: o.MaxBytes, files: map[string]fs.FileInfo{}}
 	if d.maxBytes <= 0 {
 		d.maxBytes = defaultMaxBytes
 	}
@@ -197,7 +206,12 @@ func (d *discovery) plan() []*planned {
 		}
 		paths := s.Paths(at)
 		if s.Follow != nil && !d.o.User.None {
-			more, found := s.Follow(at, func(path string) ([]byte, error) { return readFile(path, d.maxBytes) })
+			more, found := s.Follow(at, func(path string) ([]byte, error) {
+				if d.o.User.wants(s.ID) {
+					d.seen(path)
+				}
+				return readFile(path, d.maxBytes)
+			})
 			paths = append(paths, more...)
 			if d.o.User.wants(s.ID) {
 				d.found = append(d.found, found...)
@@ -237,17 +251,29 @@ func (d *discovery) readAll(ctx context.Context, files []*planned) error {
 }
 
 func (d *discovery) read(f *planned) {
+	if f.wanted {
+		d.seen(f.file.Path)
+	}
+	parse := func(data []byte) Parsed {
+		return f.source.parse(Input{Data: data, Path: f.file.Path, Level: f.file.Level, Dialect: f.dialect, Project: []string{d.cwd, d.real}})
+	}
 	data, err := readFile(f.file.Path, d.maxBytes)
-	if err != nil {
-		if f.file.Level == LevelHost && absent(err) {
+	switch {
+	case absent(err):
+		d.o.LastGood.drop(f.file.Path)
+		if f.file.Level == LevelHost {
 			f.parsed.Diagnostics = []Diagnostic{{Severity: SeverityError, Code: "missing_file", Path: f.file.Path,
 				Message: "this file was named by the host but does not exist; check its path"}}
-		} else if !absent(err) {
-			f.parsed.Diagnostics = []Diagnostic{unreadable(f.file.Path, err)}
 		}
 		return
+	case err != nil:
+		f.parsed.Diagnostics = []Diagnostic{unreadable(f.file.Path, err)}
+	default:
+		f.parsed = parse(data)
 	}
-	f.parsed = f.source.parse(Input{Data: data, Path: f.file.Path, Level: f.file.Level, Dialect: f.dialect, Project: []string{d.cwd, d.real}})
+	if f.wanted && d.o.LastGood != nil {
+		d.steady(f, data, parse)
+	}
 	if f.wanted && !f.dialect.Layered {
 		d.adopt(f)
 	}
@@ -309,7 +335,8 @@ func (d *discovery) checkVariables(r *Result) {
 			continue
 		}
 		x := e.expander(d.o.Env, d.home, ResolveOptions{Vars: d.o.Vars})
-		x.file = func(string) (string, error) { return "content", nil } // files are read at the start only
+		x.file = func(string) (string, error) { return "content", nil }   // files are read at the start only
+		x.helper = func(string) (string, error) { return "printed", nil } // and helpers run only then
 		copied := e.Server.clone()
 		rep := &report{path: e.Origin.Path}
 		e.expandInto(&copied, x, func(field string, p problem) {

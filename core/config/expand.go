@@ -17,6 +17,8 @@ type expander struct {
 	lookup func(name string) (value string, ok bool)
 	// input finds the answer to ${input:id}.
 	input func(id string) (value string, ok bool)
+	// helper gives what a helper command prints.
+	helper func(command string) (string, error)
 	// file reads the target of {file:path}.
 	file func(path string) (value string, err error)
 }

@@ -18,6 +18,10 @@ type ResolveOptions struct {
 	Cwd    string            // the project directory: a child's default cwd
 	Vars   map[string]string // variables from the host; they win over the environment
 	Inputs map[string]string // answers to ${input:id}
+	// Helper gives what the helper command of a !command value prints, without the
+	// white space around it. Its error says why there is nothing, and holds neither
+	// command nor output. nil: no helper may run.
+	Helper func(command string) (string, error)
 }
 
 // ResolveError says why an entry cannot be started as configured. Its message
@@ -40,8 +44,8 @@ func (e *ResolveError) Error() string { return e.Message }
 // environment counts. The diagnostics are warnings; a failure is a
 // *ResolveError, the first of those that were found.
 //
-// It looks at files (envFile, cwd, PATH) but runs nothing. It does not ask for
-// trust: that is TrustedBy, before.
+// It looks at files (envFile, cwd, PATH) but runs nothing: that is Helper's part.
+// It does not ask for trust: that is TrustedBy, before.
 func Resolve(e *Entry, env Env, o ResolveOptions) (*Resolved, []Diagnostic, error) {
 	home, _ := env.Home()
 	if e.BaseDir == "" { // of no discovery
@@ -57,6 +61,9 @@ func Resolve(e *Entry, env Env, o ResolveOptions) (*Resolved, []Diagnostic, erro
 	r.url()
 	r.secrets()
 	if r.err != nil {
+		if r.err.Code == "needs_input" {
+			r.err.Inputs = r.inputs
+		}
 		return nil, r.rep.list, r.err
 	}
 	return r.out, r.rep.list, nil
@@ -78,6 +85,8 @@ type resolver struct {
 	out  *Resolved
 	used []usedVariable
 	err  *ResolveError
+
+	inputs []string // that are missing
 }
 
 func (r *resolver) fail(code, field, format string, args ...any) {
@@ -102,20 +111,18 @@ func (r *resolver) place(field string) Pos {
 
 func (r *resolver) expand() {
 	x := r.e.expander(r.env, r.home, r.o)
-	var inputs []string
-	r.e.expandInto(&r.out.Server, x, func(field string, p problem) {
-		switch {
-		case p.input != "" && !slices.Contains(inputs, p.input):
-			inputs = append(inputs, p.input)
-			r.fail(p.code, field, "%s", p.text)
-		case p.fatal:
-			r.fail(p.code, field, "%s", p.text)
-		default:
-			r.warn(p.code, field, "%s", p.text)
-		}
-	}, func(used []usedVariable) { r.used = append(r.used, used...) })
-	if r.err != nil && r.err.Code == "needs_input" {
-		r.err.Inputs = inputs
+	r.e.expandInto(&r.out.Server, x, r.meet, func(used []usedVariable) { r.used = append(r.used, used...) })
+}
+
+// meet takes what expansion found in a field.
+func (r *resolver) meet(field string, p problem) {
+	if p.input != "" && !slices.Contains(r.inputs, p.input) {
+		r.inputs = append(r.inputs, p.input)
+	}
+	if p.fatal {
+		r.fail(p.code, field, "%s", p.text)
+	} else {
+		r.warn(p.code, field, "%s", p.text)
 	}
 }
 
@@ -141,6 +148,15 @@ func (e *Entry) expander(env Env, home string, o ResolveOptions) *expander {
 			return folders(name)
 		},
 		input: func(id string) (string, bool) { v, ok := o.Inputs[id]; return v, ok },
+		helper: func(command string) (string, error) {
+			switch {
+			case command == "":
+				return "", errors.New("is missing; write it behind the exclamation mark")
+			case o.Helper == nil:
+				return "", errors.New("has not run")
+			}
+			return o.Helper(command)
+		},
 		file: func(path string) (string, error) {
 			data, err := e.readAux(absolute(path, e.fileBase(), home))
 			return string(data), err
@@ -171,9 +187,12 @@ func (e *Entry) expandInto(s *Server, x *expander, found func(field string, p pr
 	s.each(func(field, value string) string {
 		perhapsHelper := strings.HasPrefix(field, "env.") || strings.HasPrefix(field, "headers.")
 		if perhapsHelper && x.syntax.Command && strings.HasPrefix(value, "!") {
-			found(field, problem{code: "helper_command", fatal: true,
-				text: "a value that begins with ! names a helper command, and this version runs none; use ${VAR} or {file:path}"})
-			return ""
+			printed, err := x.helper(strings.TrimSpace(value[1:]))
+			if err != nil {
+				found(field, problem{code: "helper_command", fatal: true, text: "its helper command " + err.Error()})
+			}
+			used([]usedVariable{{"!", printed}})
+			return printed
 		}
 		x := x
 		if x.syntax.HeadersOnly && !strings.HasPrefix(field, "headers.") {
@@ -213,11 +232,10 @@ func (r *resolver) envFile() {
 	}
 	out := r.e.expander(r.env, r.home, r.o).expand(r.e.EnvFile)
 	for _, p := range out.problems {
+		r.meet("envFile", p)
 		if p.fatal {
-			r.fail(p.code, "envFile", "%s", p.text)
 			return
 		}
-		r.warn(p.code, "envFile", "%s", p.text)
 	}
 	data, err := r.e.readAux(absolute(out.text, r.e.BaseDir, r.home))
 	switch {

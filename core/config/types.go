@@ -5,6 +5,8 @@
 // It imports nothing else of this project.
 package config
 
+import "io/fs"
+
 // Server is one server's config after its dialect was mapped, before any
 // variable in it was expanded. Zero fields are absent.
 type Server struct {
@@ -78,6 +80,7 @@ type Entry struct {
 	Dialect     Dialect
 	BaseDir     string   // relative cwd, command and envFile are resolved against it
 	EnvFile     string   // as written, or ""
+	Pulls       []string // the files that it pulls in, as far as their names are known before a start
 	Prompts     []Prompt // what the file says of each ${input:id} in the entry
 
 	raw     []byte              // the entry as written, in canonical form
@@ -108,14 +111,15 @@ type Shadowed struct {
 
 // Diagnostic is one finding about a file or an entry. Codes are stable.
 type Diagnostic struct {
-	Severity string `json:"severity"` // "error", "warning", "note"
-	Code     string `json:"code"`
-	Server   string `json:"server,omitempty"`
-	Field    string `json:"field,omitempty"`
-	Path     string `json:"path,omitempty"`
-	Line     int    `json:"line,omitempty"`
-	Column   int    `json:"column,omitempty"`
-	Message  string `json:"message"` // what is wrong and what to do
+	Severity string   `json:"severity"` // "error", "warning", "note"
+	Code     string   `json:"code"`
+	Server   string   `json:"server,omitempty"`
+	Field    string   `json:"field,omitempty"`
+	Path     string   `json:"path,omitempty"`
+	Line     int      `json:"line,omitempty"`
+	Column   int      `json:"column,omitempty"`
+	Message  string   `json:"message"`         // what is wrong and what to do
+	Tools    []string `json:"tools,omitempty"` // the server's own names of the tools that it is about
 }
 
 // Result is what discovery found: entries in the order of ownership. A name
@@ -126,6 +130,8 @@ type Result struct {
 	Shadowed    []Shadowed
 	Diagnostics []Diagnostic
 	ExaAPIKeys  []string
+	// Files are those that were looked at, as they were then; nil: there was none.
+	Files map[string]fs.FileInfo
 }
 
 // Resolved is a config that is ready to start: variables expanded, paths made

@@ -10,7 +10,7 @@ import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import { Runtime } from '../index.js'
+import { NeedsInputError, ReplyError, Runtime } from '../index.js'
 import { RAW_RESULT, RAW_SCHEMA } from './server.js'
 
 const SERVER = fileURLToPath(new URL('./server.js', import.meta.url))
@@ -136,6 +136,32 @@ test('progress and elicitation', async (t) => {
   })
   assert.deepEqual(steps, [1, 2, 3])
   assert.deepEqual((await runtime.call('mcp_x_ask')).json.answer, { action: 'accept', content: { name: 'x: Your name?' } })
+})
+
+test('a value that only a person has', async (t) => {
+  /** @type {unknown[]} */
+  const asked = []
+  const runtime = await open(t, {
+    servers: { x: server({ TOKEN: '${input:tok}' }) },
+    onRequest: {
+      input: (params, { server: name }) => {
+        asked.push([name, params])
+        return { value: 'from a person' }
+      },
+    },
+  })
+  const report = await runtime.connect({ startupTimeoutMs: 0 })
+  const inputs = [{ id: 'tok', description: '', password: true }]
+  assert.deepEqual([report.needsInput, asked], [[{ server: 'x', inputs }], []])
+  assert.equal((await runtime.call('env', { name: 'TOKEN' }, { server: 'x' })).text, 'from a person')
+  assert.deepEqual(asked, [['x', inputs[0]]])
+
+  const shy = await open(t, {
+    servers: { x: server({ TOKEN: '${input:tok}' }) },
+    onRequest: { input: () => { throw new ReplyError('not today') } },
+  })
+  await shy.connect({ startupTimeoutMs: 0 })
+  await assert.rejects(shy.call('env', { name: 'TOKEN' }, { server: 'x' }), (/** @type {any} */ e) => e instanceof NeedsInputError && /not today/.test(e.message))
 })
 
 test('a server that dies in a call fails it, and the next call works', async (t) => {

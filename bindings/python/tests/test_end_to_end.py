@@ -251,6 +251,30 @@ def test_elicitation(options: Dict[str, Any]) -> None:
     asyncio.run(main())
 
 
+def test_input(options: Dict[str, Any]) -> None:
+    server = {**SCRIPTED, "env": {"TOKEN": "${input:tok}"}}
+    asked: List[Any] = []
+
+    def give(request: Request) -> Dict[str, Any]:
+        asked.append((request.kind, request.server, request.params["id"], request.params["password"]))
+        return {"value": "from a person"}
+
+    with Runtime(servers={"s": server}, on_request={"input": give}, **options) as rt:
+        report = rt.connect()
+        assert report.needs_input == [{"server": "s", "inputs": [{"id": "tok", "description": "", "password": True}]}]
+        assert asked == []
+        assert rt.call("env", {"name": "TOKEN"}, server="s").text == "from a person"
+        assert asked == [("input", "s", "tok", True)]
+
+    def refuse(request: Request) -> Dict[str, Any]:
+        raise mcprt.ReplyError("not today", 1)
+
+    with Runtime(servers={"s": server}, on_request={"input": refuse}, **options) as rt:
+        rt.connect()
+        with pytest.raises(mcprt.NeedsInputError, match="not today"):
+            rt.call("env", {"name": "TOKEN"}, server="s")
+
+
 def test_the_environment_of_now_reaches_the_server(options: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCPRT_SET_LATE", "late")
     server = {**SCRIPTED, "env": {"OWN": "<${MCPRT_SET_LATE}>"}}

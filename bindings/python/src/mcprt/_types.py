@@ -364,6 +364,7 @@ class ConnectReport(_Reply):
 
     @property
     def needs_input(self) -> List[Any]:
+        """What only a person has: ``{"server", "inputs": [{"id", "description", "password"}]}``. Calls ask for it."""
         return list(self.data.get("needsInput") or [])
 
     @property
