@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"net/http"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -209,6 +210,9 @@ func (op *callOp) send(t target) bool {
 		return true
 	}
 	c := &session.Call{Method: op.req.Method, Params: op.req.Params, Name: t.name, Arguments: op.req.Arguments, MaxTimeout: op.m.opts.MaxTimeout}
+	if t.def != nil {
+		c.Definition = t.def.raw
+	}
 	if c.Method == "" {
 		c.Method = "tools/call"
 	}
@@ -254,12 +258,18 @@ func (op *callOp) ended(t target, err error) {
 	f := t.view.clean.fault(err)
 	switch f.Code {
 	case fault.Exited, fault.Disconnected, fault.Closed, fault.ConnectFailed:
+	case fault.NeedsAuth:
+		if f.Data != nil && f.Data.HTTPStatus == http.StatusUnauthorized { // a 403 is about this call alone
+			op.m.report(t.view, evAuth, f)
+		}
+		op.fail(op.about(f))
+		return
 	default:
 		op.fail(op.about(f))
 		return
 	}
-	if f.Code != fault.Closed {
-		op.m.lost(t.view, f) // the session may tell us before it tells the manager: the next call must not meet it again
+	if f.Code != fault.Closed && t.view.session.Ended() { // over HTTP a request may be lost alone
+		op.m.report(t.view, evLost, f) // the session may tell us before it tells the manager: the next call must not meet it again
 	}
 	unsent := session.NeverWritten(err)
 	if op.mayResend(t, unsent) && op.resends < maxResends && op.m.ctx.Err() == nil {
@@ -270,15 +280,16 @@ func (op *callOp) ended(t target, err error) {
 	op.fail(op.unanswered(f, unsent))
 }
 
-// lost reports that a view's session ended; the second report of it is stale.
-func (m *Manager) lost(v *serverView, f *fault.Error) {
+// report tells a view's server what a call found out about its session; the second
+// report of it is stale.
+func (m *Manager) report(v *serverView, kind evKind, f *fault.Error) {
 	m.mu.Lock()
 	s := m.servers[v.name]
 	m.mu.Unlock()
 	if s != nil {
 		f = f.Clone()
 		f.Server, f.Tool = v.name, ""
-		m.fire(s, event{kind: evLost, gen: v.gen, err: f})
+		m.fire(s, event{kind: kind, gen: v.gen, err: f})
 	}
 }
 

@@ -39,7 +39,8 @@ type Manager struct {
 	snap  atomic.Pointer[Snapshot]
 	slots *semaphore.Weighted // processes between fork and exec
 
-	capabilities []byte // declared to servers
+	capabilities       []byte // declared to servers that are processes here
+	remoteCapabilities []byte // declared to the others
 
 	mu          sync.Mutex
 	servers     map[string]*server
@@ -69,7 +70,7 @@ var errClosed = fault.New(fault.Closed, "", "the manager is closed; open a new o
 // Open makes a manager. It reads no file and starts nothing. options is the JSON
 // object of docs/abi.md, empty for the defaults; the error is a *fault.Error.
 func Open(options []byte, host Host) (*Manager, error) {
-	return open(options, host, deps{dial: dialStdio})
+	return open(options, host, deps{dial: dial})
 }
 
 func open(options []byte, host Host, d deps) (m *Manager, err error) {
@@ -89,7 +90,8 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	m.mint = func(ids []toolID) map[toolID]string {
 		return mintNames(ids, opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
 	}
-	m.capabilities = declare(opts.Answers)
+	m.capabilities = declare(opts.Answers, true)
+	m.remoteCapabilities = declare(opts.Answers, slices.Contains(opts.Answers, "roots"))
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
 	m.ctx, m.end = context.WithCancelCause(context.Background())
