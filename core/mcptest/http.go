@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -42,7 +43,9 @@ type HTTP struct {
 // NewHTTP starts a server that runs s. Close it.
 func NewHTTP(s Script) *HTTP {
 	h := &HTTP{script: s, sessions: map[string]*httpServer{}}
-	h.Server = httptest.NewServer(http.HandlerFunc(h.serve))
+	h.Server = httptest.NewUnstartedServer(http.HandlerFunc(h.serve))
+	h.Server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	h.Server.Start()
 	h.URL = h.Server.URL + "/mcp"
 	return h
 }
