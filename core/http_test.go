@@ -123,6 +123,7 @@ func TestRemoteRestart(t *testing.T) {
 	again := &httptest.Server{Listener: listener, Config: &http.Server{Handler: second.Server.Config.Handler}}
 	again.Start()
 	defer again.Close()
+	defer r.m.Close(0)
 	if a := <-done; a.st != OK || !strings.Contains(a.raw, "42") {
 		t.Errorf("%d %s", a.st, a.raw)
 	}
