@@ -104,10 +104,10 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		}
 	}
 	dial, err := m.deps.dial(m, at.entry, resolved)
-	if err != nil {
-		return nil, err
+	if err != nil { // it names the program, which a variable may have held
+		return nil, clean.fault(err)
 	}
-	timeout := m.serverTimeout(&at.entry.Server)
+	timeout := m.startTimeout(&at.entry.Server)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	h := &handler{at: at, clean: clean}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -324,8 +325,12 @@ func (op *callOp) unanswered(f *fault.Error, unsent bool) *fault.Error {
 }
 
 func (op *callOp) late(v *serverView) error {
-	return op.about(fault.New(fault.Timeout, fault.StageConnect, "server %q is still %s and the call's %d ms are over; raise timeoutMs or call again later",
-		v.name, v.state, op.timeout.Milliseconds()).With(fault.Data{TimeoutMs: op.timeout.Milliseconds()}).Retry())
+	ms := op.timeout.Milliseconds()
+	e := fault.New(fault.Timeout, fault.StageConnect, "server %q is still %s and the call's %d ms are over; raise timeoutMs or call again later", v.name, v.state, ms)
+	if v.err != nil {
+		e.Message = fmt.Sprintf("server %q could not be connected within the call's %d ms, though it is tried again: %s", v.name, ms, v.err.Message)
+	}
+	return op.about(e.With(fault.Data{TimeoutMs: ms}).Retry())
 }
 
 // demand waits for the server and calls then.
@@ -348,10 +353,11 @@ func (op *callOp) demand() {
 	for range maxResends + 2 {
 		view, err := op.m.await(ctx, op.req.Server)
 		if err != nil {
-			if ctx.Err() != nil && context.Cause(ctx) == context.DeadlineExceeded {
+			switch cause := context.Cause(ctx); {
+			case err == context.DeadlineExceeded: // of the wait itself, which knows the server
 				err = op.late(view)
-			} else if ctx.Err() != nil {
-				err = context.Cause(ctx)
+			case cause != nil && cause != context.DeadlineExceeded:
+				err = cause
 			}
 			op.fail(op.about(fault.From(err)))
 			return

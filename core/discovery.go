@@ -19,7 +19,7 @@ func (m *Manager) discover(ctx context.Context) (*config.Result, error) {
 	d := m.opts.Discovery
 	found, err := config.Discover(ctx, config.Options{
 		Cwd: m.opts.Cwd, Env: m.env, Inline: m.opts.Servers, Files: d.Files, Project: d.Project, User: d.User, Exclude: d.Exclude,
-		MaxBytes: m.opts.Limits.ConfigBytes, ProjectTrust: m.opts.ProjectTrust, Trusted: func(hash string) bool { return trusted[hash] },
+		MaxBytes: m.opts.Limits.ConfigBytes, Vars: d.Variables, ProjectTrust: m.opts.ProjectTrust, Trusted: func(hash string) bool { return trusted[hash] },
 	})
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the servers could not be discovered: %w", err)

@@ -64,6 +64,7 @@ type DiscoveryOptions struct {
 	User          config.User
 	Exclude       []string // ids of sources
 	Files         []string
+	Variables     map[string]string // win over the environment's in configs
 	FilterExa     bool
 	FilterBrowser bool
 }
@@ -249,6 +250,14 @@ func (o *Options) readDiscovery(r *optionReader) {
 		r.own("user", &d.User, `"own", "all", "none" or a list of source ids`)
 		r.strings("exclude", &d.Exclude)
 		r.strings("files", &d.Files)
+		r.each("variables", "a string", "a string without a NUL byte", func(name string, raw []byte) bool {
+			value, ok := text(raw)
+			if d.Variables == nil {
+				d.Variables = map[string]string{}
+			}
+			d.Variables[name] = value
+			return ok
+		})
 		r.bool("filterExa", &d.FilterExa)
 		r.bool("filterBrowser", &d.FilterBrowser)
 	})

@@ -99,7 +99,7 @@ func TestEveryOption(t *testing.T) {
 		"cwd": "`+filepath.ToSlash(cwd)+`", "env": {"A": "b", "EMPTY": "", "GONE": null},
 		"servers": {"z": {"command": "x", "n": 9007199254740993}, "a": {}, "m": { "url" : "u" }},
 		"startupTimeoutMs": 0, "uncached": "background", "gate": "eager", "timeoutMs": 1.5e3, "maxTimeoutMs": 0, "requestTimeoutMs": 7.0, "graceMs": 600000,
-		"discovery": {"project": false, "user": ["cursor", "claude"], "exclude": ["codex"], "files": ["/f.json", "g.json"], "filterExa": true, "filterBrowser": true},
+		"discovery": {"project": false, "user": ["cursor", "claude"], "exclude": ["codex"], "files": ["/f.json", "g.json"], "variables": {"CLAUDE_PLUGIN_ROOT": "/p"}, "filterExa": true, "filterBrowser": true},
 		"projectTrust": "never", "cache": {"dir": "/c", "ttlMs": 5, "enabled": false},
 		"reconnect": "onCall", "lazy": true, "idleTimeoutMs": 9, "maxConcurrentStarts": 1,
 		"maxInFlight": 1, "queueBytes": 65536, "maxNotices": 2, "noticeBytes": 4096,
@@ -114,7 +114,7 @@ func TestEveryOption(t *testing.T) {
 		Cwd: cwd, Env: config.ParseEnv(map[string]string{"A": "b", "EMPTY": ""}),
 		Servers:        []config.Inline{{Name: "z", Raw: []byte(`{"command": "x", "n": 9007199254740993}`)}, {Name: "a", Raw: []byte(`{}`)}, {Name: "m", Raw: []byte(`{ "url" : "u" }`)}},
 		StartupTimeout: 0, Uncached: "background", Gate: "eager", Timeout: 1500 * time.Millisecond, MaxTimeout: 0, RequestTimeout: 7 * time.Millisecond, Grace: 10 * time.Minute,
-		Discovery:    DiscoveryOptions{false, config.User{IDs: []string{"cursor", "claude"}}, []string{"codex"}, []string{"/f.json", "g.json"}, true, true},
+		Discovery:    DiscoveryOptions{false, config.User{IDs: []string{"cursor", "claude"}}, []string{"codex"}, []string{"/f.json", "g.json"}, map[string]string{"CLAUDE_PLUGIN_ROOT": "/p"}, true, true},
 		ProjectTrust: "never", Cache: CacheOptions{"/c", 5 * time.Millisecond, false},
 		Reconnect: "onCall", Lazy: true, IdleTimeout: 9 * time.Millisecond, MaxConcurrentStarts: 1,
 		QueueLimits: QueueLimits{1, 65536, 2, 4096},
@@ -198,7 +198,7 @@ func TestWrongTypes(t *testing.T) {
 	for path, takes := range map[string]string{
 		"cwd": "string", "env": "an object", "servers": "an object", "startupTimeoutMs": "a number", "uncached": "", "gate": "", "timeoutMs": "a number",
 		"maxTimeoutMs": "a number", "requestTimeoutMs": "a number", "graceMs": "", "discovery": "", "discovery.project": "a boolean", "discovery.user": "an array", "discovery.exclude": "an array",
-		"discovery.files": "an array", "discovery.filterExa": "a boolean", "discovery.filterBrowser": "a boolean", "projectTrust": "", "cache": "", "cache.dir": "string", "cache.ttlMs": "a number",
+		"discovery.files": "an array", "discovery.variables": "an object", "discovery.filterExa": "a boolean", "discovery.filterBrowser": "a boolean", "projectTrust": "", "cache": "", "cache.dir": "string", "cache.ttlMs": "a number",
 		"cache.enabled": "a boolean", "reconnect": "", "lazy": "a boolean", "idleTimeoutMs": "a number", "maxConcurrentStarts": "", "maxInFlight": "", "queueBytes": "a number", "maxNotices": "",
 		"noticeBytes": "a number", "toolNames": "", "toolNames.prefix": "string", "toolNames.maxLength": "", "limits": "", "limits.messageBytes": "a number", "limits.pages": "", "limits.tools": "",
 		"limits.configBytes": "a number", "answers": "an array", "clientInfo": "", "clientInfo.name": "string", "clientInfo.version": "string", "auth": "", "auth.store": "", "auth.dir": "string",
@@ -379,4 +379,27 @@ func FuzzOptions(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestWrongRequestMembers: an error names the member and what it has to be, in JSON's words.
+func TestWrongRequestMembers(t *testing.T) {
+	r := newRig(t, servers{}, nil)
+	for _, c := range []struct {
+		verb          Verb
+		req, contains string
+	}{
+		{VerbConnect, `{"only":5}`, `\"only\" must be an array of strings`},
+		{VerbConnect, `{"only":[5]}`, `\"only.0\" must be a string`},
+		{VerbConnect, `{"trust":[]}`, `\"trust\" must be an object`},
+		{VerbConnect, `{"restart":"yes"}`, `\"restart\" must be true or false`},
+		{VerbList, `{"server":5}`, `\"server\" must be a string`},
+		{VerbDisconnect, `{"server":{}}`, `\"server\" must be a string`},
+		{VerbCall, `{"tool":"x","timeoutMs":"a"}`, `\"timeoutMs\" must be a whole number`},
+		{VerbCall, `{"tool":"x","timeoutMs":1e99}`, `\"timeoutMs\" must be a whole number`},
+	} {
+		if a := r.do(c.verb, c.req); a.code() != "invalid_request" || !strings.Contains(a.raw, c.contains) {
+			t.Errorf("verb %d %s: %s", c.verb, c.req, a.raw)
+		}
+	}
+	r.m.Close(0)
 }

@@ -118,3 +118,22 @@ func TestProcessFailures(t *testing.T) {
 		t.Errorf("the hanging server was gone after %v", took)
 	}
 }
+
+// TestSecretsInFailures: what a variable held is in no error, wherever it came from.
+func TestSecretsInFailures(t *testing.T) {
+	const secret = "sk-0123456789"
+	r := newProcessRig(t, nil, map[string]any{
+		"env":         map[string]string{"TOKEN": secret, "PATH": "/usr/bin:/bin"},
+		"server name": map[string]any{"command": "${TOKEN}"},
+		"server path": map[string]any{"command": "/nope/${TOKEN}"},
+		"server cwd":  map[string]any{"command": "sh", "cwd": "/nope/${TOKEN}"},
+		"server talk": map[string]any{"command": "sh", "args": []string{"-c", "echo no entry for $T >&2; exit 3"}, "env": map[string]string{"T": "${TOKEN}"}},
+	})
+	a := r.must(VerbConnect, `{"startupTimeoutMs":0}`)
+	if errs := a.obj["errors"].(map[string]any); len(errs) != 4 {
+		t.Errorf("errors %v", errs)
+	}
+	if strings.Contains(a.raw, secret) {
+		t.Errorf("the secret is in %s", a.raw)
+	}
+}

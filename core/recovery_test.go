@@ -2,11 +2,13 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/mcptest"
 )
 
@@ -225,4 +227,62 @@ func TestCancelDuringResend(t *testing.T) {
 		}
 		r.m.Close(0)
 	})
+}
+
+// TestErrorsWhileTryingAgain: a server that failed has its error in the reply and in
+// its view also in the moments in which the next attempt runs.
+func TestErrorsWhileTryingAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mcptest.NewMemoryFunc(func(dial int) mcptest.Script {
+			if dial == 1 {
+				return mcptest.Script{ExitAtStart: mcptest.Code(3), Stderr: "no licence\n"}
+			}
+			return mcptest.Script{StartDelay: time.Hour}
+		})
+		r := newRig(t, servers{"a": s, "b": slow(time.Hour)}, map[string]any{"uncached": "background", "startupTimeoutMs": 2000})
+		a := r.must(VerbConnect, `{}`)
+		if s.Counts().Dials != 2 {
+			t.Fatalf("%d dials", s.Counts().Dials)
+		}
+		if e, _ := a.obj["errors"].(map[string]any)["a"].(map[string]any); e["code"] != "exited" {
+			t.Errorf("errors %v", a.obj["errors"])
+		}
+		if got := a.names("pending"); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("pending %v", got)
+		}
+		if v := r.server("a"); v["state"] != "connecting" || v["error"] == nil {
+			t.Errorf("view %v", v)
+		}
+		r.m.Close(0)
+	})
+}
+
+// TestLateCallSaysWhy: a call that waited in vain for a server that is tried again
+// and again says what is wrong with it.
+func TestLateCallSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := fault.New(fault.Exited, fault.StageReceive, "no licence was found").Retry()
+		r := newRig(t, servers{"a": down}, nil)
+		r.must(VerbConnect, `{}`)
+		a := r.do(VerbCall, `{"server":"a","tool":"echo","timeoutMs":700}`)
+		if a.st != ETimeout || !strings.Contains(a.raw, "no licence was found") || !strings.Contains(a.raw, "700 ms") {
+			t.Errorf("status %d %s", a.st, a.raw)
+		}
+		r.m.Close(0)
+	})
+}
+
+// TestLateCallOfARemovedServer: a reload removed the server, and the call's time is
+// over before it could begin to wait.
+func TestLateCallOfARemovedServer(t *testing.T) {
+	r := newRig(t, servers{"a": echo()}, nil)
+	r.must(VerbConnect, `{}`)
+	var got string
+	op := &callOp{m: r.m, began: time.Now().Add(-time.Second), timeout: time.Millisecond, req: callRequest{Server: "gone", Tool: "echo"},
+		out: &outcome{done: func(_ Status, reply Reply) { got = string(reply.Body) }}}
+	op.demand()
+	if !strings.Contains(got, `"code":"unknown_server"`) {
+		t.Errorf("got %s", got)
+	}
+	r.m.Close(0)
 }

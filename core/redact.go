@@ -1,6 +1,8 @@
 package core
 
 import (
+	"github.com/goccy/go-json"
+
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 )
@@ -25,9 +27,22 @@ func (r *redactor) fault(err error) *fault.Error {
 		for _, s := range []*string{&d.Command, &d.Stderr, &d.Body, &d.RPCMessage} {
 			*s = r.clean(*s)
 		}
-		if raw, ok := d.RPCData.([]byte); ok {
-			d.RPCData = []byte(r.clean(string(raw)))
+		if raw, ok := d.RPCData.(json.RawMessage); ok {
+			d.RPCData = r.json(raw)
 		}
 	}
 	return f
+}
+
+// json cleans a server's raw JSON. What was a number or a piece of JSON's own
+// syntax is no JSON any more when it is masked, and then goes as a whole.
+func (r *redactor) json(raw json.RawMessage) json.RawMessage {
+	text := r.clean(string(raw))
+	if text == string(raw) {
+		return raw
+	}
+	if !json.Valid([]byte(text)) {
+		text = `"***"`
+	}
+	return json.RawMessage(text)
 }

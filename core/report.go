@@ -63,6 +63,20 @@ type needsTrustView struct {
 	URL     *string  `json:"url"`
 }
 
+// failed reports a tried server that has failed, also while it is being tried again.
+func (r *report) failed(v *serverView) {
+	if v.err == nil || r.errors[v.name] != nil {
+		return
+	}
+	if _, tried := slices.BinarySearch(r.tried, v.name); !tried {
+		return
+	}
+	switch v.state {
+	case stateConnecting, stateBackoff, stateFailed:
+		r.errors[v.name] = v.err
+	}
+}
+
 // reply is the answer of connect and reload, from one snapshot.
 func (m *Manager) reply(r *report, tools bool) Reply {
 	snap := m.snap.Load()
@@ -73,18 +87,17 @@ func (m *Manager) reply(r *report, tools bool) Reply {
 		case stateReady:
 			connected = append(connected, v.name)
 		case stateConnecting:
-			pending = append(pending, v.name)
+			if !v.again {
+				pending = append(pending, v.name)
+			}
 		case stateNeedsTrust:
 			trust = append(trust, trustView(v.entry))
 		case stateNeedsAuth:
 			auth = append(auth, v.name)
 		case stateNeedsInput:
 			input = append(input, map[string]string{"server": v.name})
-		case stateBackoff, stateFailed:
-			if _, tried := slices.BinarySearch(r.tried, v.name); tried && v.err != nil && r.errors[v.name] == nil {
-				r.errors[v.name] = v.err
-			}
 		}
+		r.failed(v)
 		if v.state != stateReady && len(v.tools) > 0 {
 			deferred = append(deferred, v.name)
 		}

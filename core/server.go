@@ -48,6 +48,10 @@ func (s *server) view() viewState {
 	switch s.state {
 	case stateReady:
 		v.session, v.clean = s.session, s.clean
+	case stateConnecting:
+		if v.again = s.settled; v.again {
+			v.err = s.err
+		}
 	case stateBackoff, stateFailed:
 		v.err, v.retryAt = s.err, s.retryAt
 	case stateNeedsAuth, stateNeedsInput, stateNeedsTrust:

@@ -38,6 +38,7 @@ type serverView struct {
 type viewState struct {
 	name      string
 	state     state
+	again     bool // connecting, and not for the first time: err is why
 	gen       uint64
 	entry     *config.Entry
 	session   *session.Session // only when ready

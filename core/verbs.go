@@ -2,7 +2,9 @@ package core
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -24,9 +26,28 @@ func parseRequest(req []byte, into any) error {
 		return fault.New(fault.InvalidRequest, "", "the request must be a JSON object")
 	}
 	if err := json.Unmarshal(req, into); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) && wrong.Field != "" {
+			return fault.New(fault.InvalidRequest, "", "%q must be %s", wrong.Field, kindName(wrong.Type))
+		}
 		return fault.New(fault.InvalidRequest, "", "the request is not understood: %v", err)
 	}
 	return nil
+}
+
+// kindName is JSON's word for what a member of a request has to be.
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "an array of strings"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	}
+	return "a whole number"
 }
 
 func verbTimeout(req []byte) (time.Duration, error) {

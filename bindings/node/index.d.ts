@@ -37,6 +37,7 @@ export interface RuntimeOptions {
     /** Whose user-level files: mcprt's own, those of all tools, none, or of the named tools. */
     user?: 'own' | 'all' | 'none' | string[]
     exclude?: string[]
+    variables?: Record<string, string>
     files?: string[]
     filterExa?: boolean
     filterBrowser?: boolean

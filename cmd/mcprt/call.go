@@ -129,7 +129,7 @@ func call(s *session, server string, request map[string]any) error {
 	report := &connectReport{}
 	if method, _ := request["method"].(string); !strings.HasPrefix(method, ownMethods) {
 		var err error
-		if report, err = s.connect(s.ctx, server); err != nil {
+		if report, err = s.connect(s.ctx, server, false); err != nil {
 			return err
 		}
 	}

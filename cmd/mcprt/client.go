@@ -131,8 +131,12 @@ func (c *client) do(ctx context.Context, verb core.Verb, request map[string]any)
 }
 
 // connect discovers and starts the servers, or only one when server is not "".
-func (c *client) connect(ctx context.Context, server string) (*connectReport, error) {
+// It returns at the gate, or with settle when each of them is up or has failed.
+func (c *client) connect(ctx context.Context, server string, settle bool) (*connectReport, error) {
 	request := map[string]any{"tools": false}
+	if settle {
+		request["startupTimeoutMs"] = 0
+	}
 	if server != "" {
 		request["only"] = []string{server}
 	}

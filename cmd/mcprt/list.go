@@ -69,7 +69,8 @@ type item struct {
 }
 
 func list(s *session, kind, server, search string) error {
-	report, err := s.connect(s.ctx, server)
+	// Tools are known from the cache while servers start; all else only they can tell.
+	report, err := s.connect(s.ctx, server, kind != "tools")
 	if err != nil {
 		return err
 	}

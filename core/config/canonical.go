@@ -14,13 +14,14 @@ import (
 // left out, directories that relative paths depend on are put in.
 func (e *Entry) Canonical() []byte {
 	s := e.Server
-	s.Enabled = nil
+	s.Enabled, s.Host = nil, nil
 	text, err := json.Marshal(struct {
-		Server  Server    `json:"server"`
-		EnvFile string    `json:"envFile,omitempty"`
-		Base    string    `json:"base,omitempty"`
-		Vars    VarSyntax `json:"vars"`
-	}{s, e.EnvFile, e.relativeTo(), e.Dialect.Vars})
+		Server  Server            `json:"server"`
+		EnvFile string            `json:"envFile,omitempty"`
+		Base    string            `json:"base,omitempty"`
+		Vars    VarSyntax         `json:"vars"`
+		Given   map[string]string `json:"given,omitempty"`
+	}{s, e.EnvFile, e.relativeTo(), e.Dialect.Vars, e.vars})
 	if err != nil { // only an oauth block could hold what JSON cannot, and it came from JSON
 		return e.raw
 	}
@@ -32,10 +33,11 @@ func (e *Entry) Canonical() []byte {
 // switches do not count.
 func (e *Entry) connection() string {
 	s := Server{Type: e.Server.Type, Command: e.Server.Command, Args: e.Server.Args, Env: e.Server.Env, Cwd: e.Server.Cwd,
-		URL: normalURL(e.Server.URL), Headers: e.Server.Headers}
-	other := Entry{Server: s, EnvFile: e.EnvFile, BaseDir: e.BaseDir}
+		URL: normalURL(e.Server.URL, e.Dialect.Vars), Headers: e.Server.Headers,
+		EnvVars: e.Server.EnvVars, HeaderEnvVars: e.Server.HeaderEnvVars, BearerTokenEnvVar: e.Server.BearerTokenEnvVar}
+	other := Entry{Server: s, EnvFile: e.EnvFile, BaseDir: e.BaseDir, vars: e.vars}
 	text := other.Canonical()
-	if hasVariable(string(text)) { // the same text means the same only in the same syntax
+	if e.Dialect.Vars.in(string(text)) { // the same text means the same only in the same syntax
 		other.Dialect.Vars = e.Dialect.Vars
 		text = other.Canonical()
 	}
@@ -53,15 +55,15 @@ func (e *Entry) relativeTo() string {
 		return e.BaseDir
 	}
 	if strings.Contains(string(e.raw), "{file:") {
-		return e.BaseDir
+		return e.fileBase()
 	}
 	return ""
 }
 
 // normalURL spells a URL's scheme, host and default port in one way.
-func normalURL(raw string) string {
+func normalURL(raw string, vars VarSyntax) string {
 	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || hasVariable(raw) {
+	if err != nil || u.Host == "" || vars.in(raw) {
 		return raw
 	}
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)

@@ -88,7 +88,8 @@ func Discover(ctx context.Context, o Options) (*Result, error) {
 	if err := d.readAll(ctx, files); err != nil {
 		return nil, err
 	}
-	result := &Result{}
+	d.layer(files)
+	result := &Result{Diagnostics: d.found}
 	entries := d.inline(result)
 	// Ownership: the host's files in its order, then by level, then by source.
 	var enabled, disabled []string
@@ -107,8 +108,14 @@ func Discover(ctx context.Context, o Options) (*Result, error) {
 	for _, f := range files {
 		if f.wanted {
 			result.Diagnostics = append(result.Diagnostics, f.parsed.Diagnostics...)
-			if f.source != nil && f.source.ID == ownID && f.file.Level == LevelUser {
+			if f.source == nil || f.file.Level != LevelUser {
+				continue
+			}
+			if f.source.ID == ownID {
 				enabled, disabled = f.parsed.EnabledServers, f.parsed.DisabledServers
+			} else if len(f.parsed.EnabledServers)+len(f.parsed.DisabledServers) > 0 { // another tool's user switches that tool's servers
+				applySwitches(slices.DeleteFunc(slices.Clone(entries), func(e *Entry) bool { return e.Origin.Provider != f.source.ID }),
+					f.parsed.EnabledServers, f.parsed.DisabledServers)
 			}
 		}
 	}
@@ -116,7 +123,7 @@ func Discover(ctx context.Context, o Options) (*Result, error) {
 		e.Trusted = e.TrustedBy(o.ProjectTrust, o.Trusted)
 	}
 	result.merge(entries)
-	result.applySwitches(enabled, disabled)
+	applySwitches(result.Entries, enabled, disabled)
 	result.markDuplicates()
 	d.checkVariables(result)
 	result.Diagnostics = append(result.Diagnostics, notImported(files)...)
@@ -129,6 +136,7 @@ type discovery struct {
 	real     string // cwd, links resolved
 	home     string
 	maxBytes int64
+	found    []Diagnostic // while the files were looked for
 }
 
 // planned is one file to read. Files that are not wanted are read only to say
@@ -174,10 +182,8 @@ func (d *discovery) plan() []*planned {
 		path := absolute(name, d.cwd, d.home)
 		p := &planned{wanted: true, dialect: unknownDialect, provider: Origin{Provider: fileID, ProviderName: "File"},
 			file: File{Path: path, Level: LevelHost, Base: filepath.Dir(path)}}
-		if p.source, p.file.Base = sourceFor(path); p.source != nil {
+		if p.source, p.file.Base = sourceFor(path, d.o.Env.goos); p.source != nil {
 			p.dialect = p.source.Dialect
-		} else {
-			p.file.Base = filepath.Dir(path)
 		}
 		files = append(files, p)
 	}
@@ -188,8 +194,16 @@ func (d *discovery) plan() []*planned {
 		if slices.Contains(d.o.Exclude, s.ID) {
 			continue
 		}
-		for _, f := range s.Paths(at) {
-			if f.Path == "" || f.Level == LevelProject && !d.o.Project || f.Level == LevelUser && d.o.User.None {
+		paths := s.Paths(at)
+		if s.Follow != nil && !d.o.User.None {
+			more, found := s.Follow(at, func(path string) ([]byte, error) { return readFile(path, d.maxBytes) })
+			paths = append(paths, more...)
+			if d.o.User.wants(s.ID) {
+				d.found = append(d.found, found...)
+			}
+		}
+		for _, f := range paths {
+			if f.Path == "" || f.Level == LevelProject && !d.o.Project || f.Level != LevelProject && d.o.User.None {
 				continue
 			}
 			files = append(files, &planned{source: s, file: f, dialect: s.Dialect, wanted: f.Level == LevelProject || d.o.User.wants(s.ID),
@@ -232,28 +246,43 @@ func (d *discovery) read(f *planned) {
 		}
 		return
 	}
-	parse := func(in Input) Parsed { return parseJSON(in) }
-	if f.source != nil {
-		parse = f.source.Parse
+	f.parsed = f.source.parse(Input{Data: data, Path: f.file.Path, Level: f.file.Level, Dialect: f.dialect, Project: []string{d.cwd, d.real}})
+	if f.wanted && !f.dialect.Layered {
+		d.adopt(f)
 	}
-	f.parsed = parse(Input{Data: data, Path: f.file.Path, Level: f.file.Level, Dialect: f.dialect, Project: []string{d.cwd, d.real}})
-	if !f.wanted {
-		return
+}
+
+// adopt gives a file's entries what follows from where the file is, and seals them.
+func (d *discovery) adopt(f *planned) {
+	for i := range f.parsed.Diagnostics {
+		if d := &f.parsed.Diagnostics[i]; d.Server != "" {
+			d.Server = f.file.prefix + d.Server
+		}
 	}
-	real, aux := realPath(f.file.Path), snapshots{}
+	real, aux, rep := realPath(f.file.Path), snapshots{}, &report{path: f.file.Path}
 	f.parsed.Entries = slices.DeleteFunc(f.parsed.Entries, func(e *Entry) bool {
+		if f.file.prefix != "" {
+			e.Name = f.file.prefix + e.Name
+			if why := badName(e.Name); why != "" {
+				rep.add(SeverityError, "invalid_name", "", "", e.at[""], "with its plugin's name before it, a server's name %s", why)
+				return true
+			}
+		}
 		e.Origin.Provider, e.Origin.ProviderName, e.Origin.Path = f.provider.Provider, f.provider.ProviderName, f.file.Path
-		e.BaseDir, e.project = f.file.Base, d.cwd
-		if e.Origin.Level == LevelLocal {
+		e.BaseDir, e.project, e.vars = f.file.Base, d.cwd, f.file.vars
+		if e.Origin.Level == LevelLocal && f.file.vars == nil {
 			e.BaseDir = d.cwd
+		}
+		if f.file.disabled != "" {
+			e.switchOff(rep, f.file.disabled)
 		}
 		err := e.seal(real, d.real, d.home, aux)
 		if err != nil {
-			f.parsed.Diagnostics = append(f.parsed.Diagnostics, Diagnostic{Severity: SeverityError, Code: "too_large", Server: e.Name,
-				Path: f.file.Path, Line: e.Origin.Line, Column: e.Origin.Column, Message: err.Error() + "; this server is ignored"})
+			rep.add(SeverityError, "too_large", e.Name, "", e.at[""], "%v; this server is ignored", err)
 		}
 		return err != nil
 	})
+	f.parsed.Diagnostics = append(f.parsed.Diagnostics, rep.list...)
 }
 
 // inline parses the host's own servers.
@@ -279,7 +308,7 @@ func (d *discovery) checkVariables(r *Result) {
 			continue
 		}
 		x := e.expander(d.o.Env, d.home, ResolveOptions{Vars: d.o.Vars})
-		x.file = func(string) (string, error) { return "", nil } // files are read at the start only
+		x.file = func(string) (string, error) { return "content", nil } // files are read at the start only
 		copied := e.Server.clone()
 		rep := &report{path: e.Origin.Path}
 		e.expandInto(&copied, x, func(field string, p problem) {
@@ -293,6 +322,11 @@ func (d *discovery) checkVariables(r *Result) {
 			}
 			rep.add(severity, p.code, e.Name, field, at, "%s", p.text)
 		}, func([]usedVariable) {})
+		if name := e.Server.BearerTokenEnvVar; name != "" {
+			if value, _ := x.lookup(name); value == "" {
+				rep.add(SeverityWarning, "unresolved_variable", e.Name, "bearerTokenEnvVar", e.at[""], "the environment variable %s is not set; it must hold the token for this server", clip(name))
+			}
+		}
 		r.Diagnostics = append(r.Diagnostics, rep.list...)
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -10,7 +11,8 @@ import (
 // variable holds is never looked at again, so a value cannot smuggle in another
 // variable.
 type expander struct {
-	syntax VarSyntax
+	syntax  VarSyntax
+	windows bool // %VAR% is a form
 	// lookup finds a variable; ok tells an empty one from an unset one.
 	lookup func(name string) (value string, ok bool)
 	// input finds the answer to ${input:id}.
@@ -40,18 +42,47 @@ type usedVariable struct{ name, value string }
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	// hostForms are prefixes that only the tool they were written for can answer.
-	hostForms = regexp.MustCompile(`^(command|config|promptString):`)
+	dollarForm = regexp.MustCompile(`\$\{[A-Za-z_]`)
+	// foreignBrace is a {env:…} or {file:…} that no $ stands before.
+	foreignBrace = regexp.MustCompile(`(^|[^$])\{(env|file):`)
+	bareForm     = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*`)
+	bareAfter    = regexp.MustCompile(`^\$\$[A-Za-z0-9_]*`)
+	anyBare      = regexp.MustCompile(`\$[A-Za-z_]`)
+	anyPercent   = regexp.MustCompile(`%[A-Za-z_][A-Za-z0-9_()]*%`)
+	percentForm  = regexp.MustCompile(`^%[A-Za-z_][A-Za-z0-9_()]*%`)
+	hostForms    = regexp.MustCompile(`^(command|config|promptString):`)
 )
+
+// in says whether s holds a variable, as far as its form tells.
+func (v VarSyntax) in(s string) bool {
+	return v.Dollar && strings.Contains(s, "${") || v.Braces && (strings.Contains(s, "{env:") || strings.Contains(s, "{file:")) ||
+		v.Bare && anyBare.MatchString(s) || v.Percent && anyPercent.MatchString(s)
+}
 
 func (x *expander) expand(s string) expansion {
 	var out expansion
 	var b strings.Builder
-	if !x.syntax.Braces && (strings.Contains(s, "{env:") && !strings.Contains(s, "${env:") || strings.Contains(s, "{file:")) {
+	if !x.syntax.Braces && foreignBrace.MatchString(s) {
 		out.warn("literal_variable", "{env:…} and {file:…} are not expanded in this file's dialect; write ${NAME}")
+	}
+	if !x.syntax.Dollar && dollarForm.MatchString(s) {
+		out.warn("literal_variable", "${…} is not expanded here in this file's dialect; it was kept as it is")
 	}
 	for i := 0; i < len(s); {
 		rest := s[i:]
 		switch {
+		case x.syntax.Bare && strings.HasPrefix(rest, "$$") && !strings.HasPrefix(rest, "$${"):
+			b.WriteString("$$") // "pa$$word" is no variable
+			i += len(bareAfter.FindString(rest))
+			b.WriteString(bareAfter.FindString(rest)[len("$$"):])
+		case x.syntax.Bare && bareForm.MatchString(rest):
+			form := bareForm.FindString(rest)
+			b.WriteString(x.value(form[1:], &out))
+			i += len(form)
+		case x.syntax.Percent && x.windows && percentForm.MatchString(rest):
+			form := percentForm.FindString(rest)
+			b.WriteString(x.value(form[1:len(form)-1], &out))
+			i += len(form)
 		case x.syntax.Dollar && strings.HasPrefix(rest, "$${"):
 			b.WriteString("${")
 			i += len("$${")
@@ -78,6 +109,11 @@ func (x *expander) expand(s string) expansion {
 		default:
 			b.WriteByte(s[i])
 			i++
+		}
+		if b.Len() > maxValueBytes { // a few characters can name a large variable often
+			out.fail("too_large", "after expansion it is longer than %s bytes", strconv.Itoa(maxValueBytes))
+			out.used = nil
+			return out
 		}
 	}
 	out.text = b.String()
@@ -120,6 +156,9 @@ func (x *expander) dollar(form string, out *expansion) string {
 			text: "the value of ${input:" + clip(id) + "} must be given by the host"})
 		return ""
 	}
+	if path, ok := strings.CutPrefix(inner, "file:"); ok && x.syntax.DollarFile {
+		return x.content(path, out)
+	}
 	if hostForms.MatchString(inner) {
 		out.fail("unsupported_variable", "%s can be answered only by the editor it was written for; write the value, or an environment variable", shown(form))
 		return ""
@@ -142,7 +181,7 @@ func (x *expander) dollar(form string, out *expansion) string {
 	case hasFallback:
 		return fallback
 	}
-	out.unset(name)
+	x.unset(name, out)
 	return ""
 }
 
@@ -150,21 +189,31 @@ func (x *expander) dollar(form string, out *expansion) string {
 func (x *expander) brace(inner string, out *expansion) string {
 	kind, arg, _ := strings.Cut(inner, ":")
 	if kind == "env" {
-		value, ok := x.lookup(arg)
-		if !ok {
-			out.unset(arg)
-			return ""
-		}
-		out.used = append(out.used, usedVariable{arg, value})
-		return value
+		return x.value(arg, out)
 	}
-	value, err := x.file(arg)
+	return x.content(arg, out)
+}
+
+// value is a variable that must be set.
+func (x *expander) value(name string, out *expansion) string {
+	value, ok := x.lookup(name)
+	if !ok {
+		x.unset(name, out)
+		return ""
+	}
+	out.used = append(out.used, usedVariable{name, value})
+	return value
+}
+
+// content is what is in a file.
+func (x *expander) content(path string, out *expansion) string {
+	value, err := x.file(path)
 	if err != nil {
-		out.fail("unreadable_file", "the file of {file:%s} was not read: %s", arg, reason(err))
+		out.fail("unreadable_file", "the file of {file:%s} was not read: %s", path, reason(err))
 		return ""
 	}
 	value = strings.TrimRight(value, "\r\n")
-	out.used = append(out.used, usedVariable{"file:" + arg, value})
+	out.used = append(out.used, usedVariable{"file:" + path, value})
 	return value
 }
 
@@ -177,7 +226,11 @@ func shown(form string) string {
 	return form
 }
 
-func (out *expansion) unset(name string) {
+func (x *expander) unset(name string, out *expansion) {
+	if !x.syntax.Dollar {
+		out.fail("unresolved_variable", "the environment variable %s is not set; set it", name)
+		return
+	}
 	out.fail("unresolved_variable", "the environment variable %s is not set; set it, or write ${%s:-default}", name, name)
 }
 

@@ -8,6 +8,8 @@ import (
 
 var allSyntax = VarSyntax{Dollar: true, Braces: true, Command: true}
 
+var bare = VarSyntax{Dollar: true, Bare: true, Percent: true}
+
 func testExpander(syntax VarSyntax, vars map[string]string) *expander {
 	return &expander{
 		syntax: syntax,
@@ -60,7 +62,12 @@ func TestExpand(t *testing.T) {
 		{"{file:gone}", "", "unreadable_file", allSyntax},
 		{"{file:open", "{file:open", "literal_variable", allSyntax},
 		{"{\"a\": \"${A}\"}", "{\"a\": \"1\"}", "", allSyntax},
-		{"${A}", "${A}", "", VarSyntax{}},
+		{"${A}", "${A}", "literal_variable", VarSyntax{}},
+		{"$A and $AB", "1 and ", "unresolved_variable", bare},
+		{"pa$$A ^foo$ US$5 $", "pa$$A ^foo$ US$5 $", "", bare},
+		{"${A}$A$${A}", "11${A}", "", bare},
+		{"%A%", "%A%", "", bare}, // not on Windows
+		{"${file:f}", "content of f", "", VarSyntax{Dollar: true, DollarFile: true}},
 	} {
 		out := testExpander(c.syntax, vars).expand(c.in)
 		var codes []string
@@ -86,12 +93,20 @@ func TestExpandMessagesHoldNoDefault(t *testing.T) {
 }
 
 func FuzzExpand(f *testing.F) {
-	for _, s := range []string{"", "${A}", "$${A}", "${A:-${B}}", "{env:A}{file:x}", "${input:known}", "${", "a${A}b$$${B}", "{env:", "${A:-}"} {
+	for _, s := range []string{"", "${A}", "$${A}", "${A:-${B}}", "{env:A}{file:x}", "${input:known}", "${", "a${A}b$$${B}", "{env:", "${A:-}", "$A%A%$$A", "${file:x}"} {
 		f.Add(s, "value ${A}")
 	}
 	f.Fuzz(func(t *testing.T, s, value string) {
 		x := testExpander(allSyntax, map[string]string{"A": value})
 		out := x.expand(s)
+		// In every syntax, and on Windows: no panic, no endless loop.
+		for _, syntax := range []VarSyntax{bare, {Dollar: true, DollarFile: true}, {Braces: true}, {}} {
+			other := testExpander(syntax, map[string]string{"A": value})
+			other.windows = true
+			if got := other.expand(s); !syntax.in(s) && !strings.Contains(s, "$$") && got.text != s {
+				t.Fatalf("%q has no variable in %+v but became %q", s, syntax, got.text)
+			}
+		}
 		if !strings.Contains(s, "${") && !strings.Contains(s, "{env:") && !strings.Contains(s, "{file:") && out.text != s {
 			t.Fatalf("%q has no variable but became %q", s, out.text)
 		}
@@ -111,6 +126,20 @@ func FuzzExpand(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A few characters that name a large variable again and again must not fill memory.
+func TestExpansionIsBounded(t *testing.T) {
+	x := testExpander(allSyntax, map[string]string{"BIG": strings.Repeat("x", 1<<16)})
+	for _, in := range []string{strings.Repeat("${BIG}", 1<<17), strings.Repeat("{env:BIG}", 1<<16)} {
+		out := x.expand(in)
+		if len(out.problems) != 1 || out.problems[0].code != "too_large" || !out.problems[0].fatal {
+			t.Errorf("%d bytes, problems %+v", len(out.text), out.problems)
+		}
+		if out.text != "" || len(out.used) > 20 {
+			t.Errorf("%d bytes of %d values are kept", len(out.text), len(out.used))
+		}
+	}
 }
 
 func TestParseEnvFile(t *testing.T) {

@@ -42,6 +42,7 @@ func (s Server) clone() Server {
 	s.Env = maps.Clone(s.Env)
 	s.Headers = maps.Clone(s.Headers)
 	s.OAuth = maps.Clone(s.OAuth)
+	s.Host = maps.Clone(s.Host)
 	if s.TLS != nil {
 		tls := *s.TLS
 		s.TLS = &tls

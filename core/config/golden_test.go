@@ -23,6 +23,8 @@ type goldenCase struct {
 	user  User
 	trust string
 	vars  map[string]string
+	goos  string            // "": linux
+	more  map[string]string // files with their text: path → text
 }
 
 var fooEnv = map[string]string{"FOO": "$1 and ${TOK}", "FOOBAR": "no", "TOK": "tok-value-1", "B": "b"}
@@ -34,7 +36,24 @@ var goldenCases = []goldenCase{
 	{name: "03_claude_home", files: map[string]string{"$HOME/.claude.json": "03_claude_home.json"}, user: User{IDs: []string{"claude"}}},
 	{name: "03_not_imported", files: map[string]string{"$HOME/.claude.json": "03_claude_home.json"}},
 	{name: "04_cursor_url_only", files: map[string]string{"$PROJECT/.cursor/mcp.json": "04_cursor_url_only.json"}, trust: TrustAlways},
+	{name: "05_http_sse", files: map[string]string{"$PROJECT/.vscode/mcp.json": "05_type_http_url_sse.jsonc"}, trust: TrustAlways},
+	{name: "06_vscode", files: map[string]string{"$PROJECT/.vscode/mcp.json": "06_vscode_comments.jsonc"}, trust: TrustAlways, more: map[string]string{"$PROJECT/../tests/mcp/x": ""}},
+	{name: "08_vscode_full", files: map[string]string{"$PROJECT/.vscode/mcp.json": "08_vscode_full.jsonc"}, trust: TrustAlways, env: map[string]string{"DB_MODE": "rw-mode"},
+		more: map[string]string{"$PROJECT/.env": "MODE=file\nEXTRA=from-file\n"}},
+	{name: "08_vscode_no_envfile", files: map[string]string{"$PROJECT/.vscode/mcp.json": "08_vscode_full.jsonc"}, trust: TrustAlways, env: map[string]string{"DB_MODE": "rw-mode"}},
 	{name: "09_bare_root", files: map[string]string{"$PROJECT/.mcp.json": "09_bare_root.json"}, trust: TrustAlways},
+	{name: "11_cline", files: map[string]string{"$CONFIG/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json": "11_cline.json"}, user: User{All: true}},
+	{name: "12_roo", files: map[string]string{"$PROJECT/.roo/mcp.json": "12_roo.json"}, trust: TrustAlways, env: map[string]string{"R_KEY": "r-secret"}},
+	{name: "14_gemini", files: map[string]string{"$PROJECT/.gemini/settings.json": "14_gemini_settings.json"}, trust: TrustAlways, env: map[string]string{"X_TOKEN": "x-secret"}},
+	{name: "14_gemini_windows", files: map[string]string{"$HOME/.gemini/settings.json": "14_gemini_settings.json"}, user: User{All: true}, goos: "windows"},
+	{name: "15_amazonq", files: map[string]string{"$PROJECT/.amazonq/mcp.json": "15_amazonq.json"}, trust: TrustAlways},
+	{name: "16_copilot", files: map[string]string{"$HOME/.copilot/mcp-config.json": "16_copilot_cli.json"}, user: User{IDs: []string{"copilot"}}, env: map[string]string{"CASES_URL": "https://cases.example.com"}},
+	{name: "17_opencode", files: map[string]string{"$PROJECT/opencode.jsonc": "17_opencode.jsonc"}, trust: TrustAlways, env: map[string]string{"ONE_TOKEN": "one-secret"},
+		more: map[string]string{"$PROJECT/secret.txt": "file-secret\n"}},
+	{name: "18_codex", files: map[string]string{"$HOME/.codex/config.toml": "18_codex.toml"}, user: User{All: true}, env: map[string]string{"DOCS_TOKEN": "docs-secret", "REMOTE_TOKEN": "remote-secret", "TEAM_ID": "team-1"}},
+	{name: "20_codex_none", files: map[string]string{"$PROJECT/.codex/config.toml": "20_codex_none.toml"}},
+	{name: "21_zed", files: map[string]string{"$PROJECT/.zed/settings.json": "21_zed.jsonc"}, trust: TrustAlways, env: map[string]string{"WEB_TOKEN": "web-secret"}},
+	{name: "22_goose", files: map[string]string{"$CONFIG/goose/config.yaml": "22_goose.yaml"}, user: User{All: true}, env: map[string]string{"TRACKER_TOKEN": "tracker-secret", "R_TOKEN": "r-secret"}},
 	{name: "25_comments", files: map[string]string{"$PROJECT/.mcp.json": "25_comments_in_json.json"}, trust: TrustAlways},
 	{name: "27_unknown_url_key", files: map[string]string{"$PROJECT/.mcp.json": "27_unknown_url_key.json"}, trust: TrustAlways},
 	{name: "28_command_line", files: map[string]string{"$PROJECT/.mcp.json": "28_command_line_in_command.json"}, trust: TrustAlways},
@@ -62,25 +81,12 @@ var goldenCases = []goldenCase{
 		"$HOME/.claude/mcp.json": "layering/user.json", "$PROJECT/.mcp.json": "layering/project.mcp.json", "$PROJECT/local.json": "layering/local.json"}, host: []string{"local.json"}},
 }
 
-// awaiting are the fixtures whose source is not registered yet. When it is, the
-// fixture needs a case above: TestEveryFixtureIsCovered says so.
-var awaiting = map[string]string{
-	"05_type_http_url_sse.jsonc": "vscode", "06_vscode_comments.jsonc": "vscode", "08_vscode_full.jsonc": "vscode",
-	"11_cline.json": "cline", "12_roo.json": "roo", "14_gemini_settings.json": "gemini", "15_amazonq.json": "amazonq",
-	"16_copilot_cli.json": "copilot", "17_opencode.jsonc": "opencode", "18_codex.toml": "codex", "20_codex_none.toml": "codex",
-	"21_zed.jsonc": "zed", "22_goose.yaml": "goose",
-}
-
 func TestEveryFixtureIsCovered(t *testing.T) {
 	covered := map[string]string{}
 	for _, c := range goldenCases {
 		for _, fixture := range c.files {
 			covered[fixture] = c.name
 		}
-	}
-	registered := map[string]bool{}
-	for _, s := range Registered() {
-		registered[s.ID] = true
 	}
 	root := filepath.Join("testdata", "fixtures")
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
@@ -92,12 +98,7 @@ func TestEveryFixtureIsCovered(t *testing.T) {
 			return err
 		}
 		rel = filepath.ToSlash(rel)
-		switch source, waits := awaiting[rel]; {
-		case waits && covered[rel] != "":
-			t.Errorf("%s has the golden %s and is also listed as awaiting", rel, covered[rel])
-		case waits && registered[source]:
-			t.Errorf("%s: its source %s is registered now; give it a golden case", rel, source)
-		case !waits && covered[rel] == "":
+		if covered[rel] == "" {
 			t.Errorf("%s has no golden case", rel)
 		}
 		return nil
@@ -117,6 +118,7 @@ type goldenServer struct {
 	Written     Server        `json:"written"`
 	Resolved    *Resolved     `json:"resolved,omitempty"`
 	Secrets     []string      `json:"secrets,omitempty"`
+	Prompts     []Prompt      `json:"prompts,omitempty"`
 	Error       *ResolveError `json:"error,omitempty"`
 	Warnings    []Diagnostic  `json:"warnings,omitempty"`
 }
@@ -141,7 +143,13 @@ func TestGolden(t *testing.T) {
 				text := strings.ReplaceAll(string(data), `"/home/dev/alpha": `, `"`+dirs.project+"\":\n    ")
 				dirs.write(t, place, text)
 			}
+			for place, text := range c.more {
+				dirs.write(t, place, text)
+			}
 			env := dirs.env(c.env)
+			if c.goos != "" {
+				env = newEnv(c.goos, map[string]string{"USERPROFILE": dirs.home, "HOME": dirs.home, "APPDATA": dirs.config, "Z_WIN": "from windows", "Z_KEY": "z", "X_TOKEN": "x"})
+			}
 			result, err := Discover(context.Background(), Options{Cwd: dirs.project, Env: env, Files: c.host, Project: true,
 				User: c.user, ProjectTrust: c.trust, Vars: c.vars})
 			if err != nil {
@@ -150,7 +158,7 @@ func TestGolden(t *testing.T) {
 			got := golden{Servers: []goldenServer{}, Shadowed: result.Shadowed, Diagnostics: result.Diagnostics}
 			for _, e := range result.Entries {
 				g := goldenServer{Name: e.Name, Enabled: e.Enabled, Trusted: e.Trusted, DuplicateOf: e.DuplicateOf, Source: e.Origin,
-					Shown: Redact(e.Server), Written: e.Server}
+					Shown: Redact(e.Server), Written: e.Server, Prompts: e.Prompts}
 				if !strings.HasPrefix(e.Hash, "sha256:") || len(e.Hash) != len("sha256:")+64 {
 					t.Errorf("%s: hash %q", e.Name, e.Hash)
 				}
@@ -175,11 +183,13 @@ func TestGolden(t *testing.T) {
 }
 
 func TestGoldenRegisteredSources(t *testing.T) {
-	text, err := json.MarshalIndent(Registered(), "", "  ")
-	if err != nil {
-		t.Fatal(err)
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		text, err := json.MarshalIndent(registeredOn(goos), "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareGolden(t, "registered_"+goos, string(text)+"\n")
 	}
-	compareGolden(t, "registered", string(text)+"\n")
 }
 
 func compareGolden(t *testing.T, name, got string) {
@@ -233,7 +243,7 @@ func (d dirs) real(place string) string {
 }
 
 func (d dirs) neutral(text string) string {
-	return strings.NewReplacer(d.project, "$PROJECT", d.config, "$CONFIG", d.home, "$HOME").Replace(text)
+	return strings.NewReplacer(d.project, "$PROJECT", d.config, "$CONFIG", d.home, "$HOME", filepath.Dir(d.project), "$ROOT").Replace(text)
 }
 
 func (d dirs) write(t *testing.T, place, text string) string {

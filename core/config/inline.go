@@ -44,11 +44,12 @@ func inlineError(name string, d Diagnostic) error {
 
 // readInline returns nil only after it reported an error.
 func readInline(name string, raw []byte, d Dialect, rep *report) *Entry {
-	f, _, err := newJSONFile(raw)
+	text, _, err := decodeText(raw)
 	if err != nil {
 		rep.add(SeverityError, "invalid_encoding", name, "", Pos{}, "%v", err)
 		return nil
 	}
+	f := newJSONFile(text)
 	top, ok, err := f.root()
 	if err != nil {
 		rep.syntax(name, "", err)

@@ -2,122 +2,32 @@ package config
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 )
 
-// Limits of a JSON file beside its size. They keep a hostile file from costing
-// a stack overflow (the parser recurses) or many times its size in memory.
-const (
-	maxDepth  = 200
-	maxValues = 1 << 20 // in the decoded parts of one file
-)
-
-// jsonFile is a JSONC text: comments, trailing commas and a byte order mark are
-// fine. It is read in two steps: skim finds the members of an object without
-// decoding their values, and node decodes one value. So a large file in which
-// few members matter stays cheap, and a syntax error inside one server's entry
-// costs that entry only.
+// jsonFile is a JSONC text: comments and trailing commas are fine. It is decoded
+// piece by piece.
 type jsonFile struct {
-	data   []byte
+	places
 	values int // left of maxValues
-	// A cursor that turns offsets into positions. Going forward is cheap, going
-	// back starts over: callers ask in file order.
-	cursor struct{ offset, line, column int }
 }
 
-// span is one member of a skimmed object: its name and where its value lies.
-type span struct {
-	name       string
-	pos        Pos // of the name
-	start, end int // of the value in jsonFile.data
+func newJSONFile(text []byte) *jsonFile {
+	return &jsonFile{places: newPlaces(text), values: maxValues}
 }
 
-// syntaxError is a text that is not JSONC, and where.
-type syntaxError struct {
-	pos Pos
-	msg string
-}
-
-func (e *syntaxError) Error() string { return e.msg }
-
-var errTooLarge = errors.New("it holds too many values")
-
-// newJSONFile decodes the text's encoding. mended says that bytes which were not
-// UTF-8 were replaced.
-func newJSONFile(data []byte) (f *jsonFile, mended bool, err error) {
-	data, err = decodeUTF16(data)
-	if err != nil {
-		return nil, false, err
-	}
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if !utf8.Valid(data) {
-		data, mended = bytes.ToValidUTF8(data, []byte("\uFFFD")), true
-	}
-	f = &jsonFile{data: data, values: maxValues}
-	f.rewind()
-	return f, mended, nil
-}
-
-// decodeUTF16 gives UTF-16 text (as some Windows editors write it) as UTF-8, and
-// any other text as it is. Without a byte order mark a zero byte beside an ASCII
-// one gives it away: JSON begins with an ASCII character.
-func decodeUTF16(b []byte) ([]byte, error) {
-	var order binary.ByteOrder
-	switch {
-	case bytes.HasPrefix(b, []byte{0xff, 0xfe}):
-		order, b = binary.LittleEndian, b[2:]
-	case bytes.HasPrefix(b, []byte{0xfe, 0xff}):
-		order, b = binary.BigEndian, b[2:]
-	case len(b) >= 2 && b[0] != 0 && b[1] == 0:
-		order = binary.LittleEndian
-	case len(b) >= 2 && b[0] == 0 && b[1] != 0:
-		order = binary.BigEndian
-	default:
-		return b, nil
-	}
-	if len(b)%2 != 0 {
-		return nil, errors.New("it looks like UTF-16 but ends inside a character; save it as UTF-8")
-	}
-	units := make([]uint16, len(b)/2)
-	for i := range units {
-		units[i] = order.Uint16(b[2*i:])
-	}
-	return []byte(string(utf16.Decode(units))), nil
-}
-
-func (f *jsonFile) rewind() { f.cursor.offset, f.cursor.line, f.cursor.column = 0, 1, 1 }
-
-// pos turns an offset into line and column.
-func (f *jsonFile) pos(offset int) Pos {
-	if offset < f.cursor.offset {
-		f.rewind()
-	}
-	c := &f.cursor
-	part := f.data[c.offset:offset]
-	if n := bytes.Count(part, []byte{'\n'}); n > 0 {
-		c.line += n
-		c.column = 1
-		part = part[bytes.LastIndexByte(part, '\n')+1:]
-	}
-	c.column += utf8.RuneCount(part)
-	c.offset = offset
-	return Pos{c.line, c.column}
-}
+func (f *jsonFile) losses() []*syntaxError { return nil }
 
 func (f *jsonFile) errorAt(offset int, format string, args ...any) error {
 	return &syntaxError{f.pos(min(offset, len(f.data))), fmt.Sprintf(format, args...)}
 }
 
-// root finds the one value of the text. ok is false when there is none: an empty
-// file, or one of comments only.
 func (f *jsonFile) root() (s span, ok bool, err error) {
 	i, err := f.space(0)
 	if err != nil || i == len(f.data) {
@@ -147,11 +57,9 @@ func (f *jsonFile) kind(s span) Kind {
 	return KindNumber
 }
 
-// skim finds the members of an object without decoding their values. Of equal
-// names the last one wins; each earlier one is handed to dropped.
+// skim decodes no value.
 func (f *jsonFile) skim(object span, dropped func(span)) ([]span, error) {
 	var members []span
-	last := map[string]int{}
 	i, err := f.space(object.start + 1)
 	if err != nil {
 		return nil, err
@@ -180,7 +88,6 @@ func (f *jsonFile) skim(object span, dropped func(span)) ([]span, error) {
 		if s.end, _, err = f.skip(i); err != nil {
 			return nil, err
 		}
-		last[s.name] = len(members)
 		members = append(members, s)
 		if i, err = f.expect(s.end, ",}", "after the value"); err != nil {
 			return nil, err
@@ -191,18 +98,7 @@ func (f *jsonFile) skim(object span, dropped func(span)) ([]span, error) {
 			}
 		}
 	}
-	if len(last) == len(members) {
-		return members, nil
-	}
-	unique := members[:0]
-	for i, s := range members {
-		if last[s.name] == i {
-			unique = append(unique, s)
-		} else if dropped != nil {
-			dropped(s)
-		}
-	}
-	return unique, nil
+	return lastWins(members, func(s span) string { return s.name }, dropped), nil
 }
 
 // expect moves over space to one of the characters in any. The object was
@@ -339,8 +235,6 @@ func (f *jsonFile) literal(start, end int) (hujson.Literal, error) {
 	return lit, nil
 }
 
-// node decodes one value. dropped is told of names that stand twice in one
-// object; the last one wins.
 func (f *jsonFile) node(s span, dropped func(name string, at Pos)) (*Node, error) {
 	_, values, err := f.skip(s.start)
 	if err != nil {
@@ -395,24 +289,15 @@ func (f *jsonFile) convert(base int, v hujson.Value, dropped func(string, Pos)) 
 		}
 	case *hujson.Object:
 		n.Kind = KindObject
-		last := make(map[string]int, len(value.Members))
-		for i, m := range value.Members {
+		for _, m := range value.Members {
 			name := m.Name.Value.(hujson.Literal).String()
-			last[name] = i
-			at := f.pos(base + m.Name.StartOffset)
-			n.Members = append(n.Members, Member{name, at, f.convert(base, m.Value, dropped)})
+			n.Members = append(n.Members, Member{name, f.pos(base + m.Name.StartOffset), f.convert(base, m.Value, dropped)})
 		}
-		if len(last) < len(n.Members) {
-			unique := n.Members[:0]
-			for i, m := range n.Members {
-				if last[m.Name] == i {
-					unique = append(unique, m)
-				} else if dropped != nil {
-					dropped(m.Name, m.Pos)
-				}
+		n.Members = lastWins(n.Members, func(m Member) string { return m.Name }, func(m Member) {
+			if dropped != nil {
+				dropped(m.Name, m.Pos)
 			}
-			n.Members = unique
-		}
+		})
 	}
 	return n
 }

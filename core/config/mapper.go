@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -28,6 +29,7 @@ type mapper struct {
 	name    string
 	at      map[string]Pos // field → where its value is
 	spoiled bool
+	builtIn bool // the entry is no server but a part of the tool
 }
 
 func newMapper(name string, at Pos, d Dialect, rep *report) *mapper {
@@ -57,7 +59,15 @@ func mapEntry(name string, at Pos, n *Node, d Dialect, rep *report) *Entry {
 	if m.spoiled {
 		return nil
 	}
-	if e.Server.Command == "" && e.Server.URL == "" && e.Server.Type == "" && switched {
+	if m.builtIn {
+		return nil
+	}
+	bare := e.Server.Command == "" && e.Server.URL == ""
+	if bare && d.Extensions {
+		rep.add(SeverityNote, "unsupported_entry", name, "", at, "this entry has no command and no url; it belongs to an extension of the tool, which alone can start it")
+		return nil
+	}
+	if bare && e.Server.Type == "" && switched {
 		e.overlay = true
 		return e
 	}
@@ -98,29 +108,35 @@ func (m *mapper) members(e *Entry, n *Node) (fl flags) {
 	for _, member := range n.Members {
 		key, v := member.Name, member.Value
 		m.at[key] = v.Pos
-		if rank := slices.Index(m.d.URLKeys, key); rank >= 0 {
+		if rank := m.d.urlRank(key); rank >= 0 {
 			if url, ok := m.text(v, key); ok && url != "" && rank < urlRank {
 				s.URL, urlRank, m.at["url"] = url, rank, v.Pos
 			}
 			continue
 		}
-		switch key {
-		case "type", "transport", "transportType":
+		switch m.d.field(key) {
+		case "type":
 			m.transportWord(s, v, key)
 		case "command":
-			m.command(s, v)
+			m.command(s, v, key)
 		case "args":
 			args, _ := m.strings(v, key)
 			s.Args = append(s.Args, args...)
-		case "env", "environment":
+		case "env":
 			s.Env = m.stringMap(v, "env", s.Env)
+		case "envVars":
+			m.envVars(s, v, key)
 		case "headers":
-			s.Headers = m.stringMap(v, key, s.Headers)
+			s.Headers = m.stringMap(v, "headers", s.Headers)
+		case "headerEnvVars":
+			s.HeaderEnvVars = m.stringMap(v, "headerEnvVars", s.HeaderEnvVars)
+		case "bearerTokenEnvVar":
+			s.BearerTokenEnvVar, _ = m.text(v, key)
 		case "cwd":
 			s.Cwd, _ = m.text(v, key)
 		case "envFile":
 			e.EnvFile, _ = m.text(v, key)
-		case "enabled", "isActive", "active":
+		case "enabled":
 			if on, ok := m.bool(v, key); ok {
 				fl.set(on)
 			}
@@ -128,18 +144,12 @@ func (m *mapper) members(e *Entry, n *Node) (fl flags) {
 			if off, ok := m.bool(v, key); ok {
 				fl.set(!off)
 			}
-		case "timeoutMs", "requestTimeoutMs", "request_timeout_ms":
-			s.TimeoutMs = m.millis(v, key, true)
-		case "timeout":
-			if s.TimeoutMs == nil {
-				s.TimeoutMs = m.millis(v, key, false)
-			}
-		case "idleTimeoutMs":
-			s.IdleTimeoutMs = m.millis(v, key, true)
 		case "lazy":
 			s.Lazy = m.boolPtr(v, key)
 		case "instructions":
 			s.Instructions = m.boolPtr(v, key)
+		case "required":
+			s.Required = m.boolPtr(v, key)
 		case "maxConcurrentCalls":
 			if f, ok := m.number(v, key); ok && f >= 0 && f <= math.MaxInt32 {
 				s.MaxConcurrentCalls = int(f)
@@ -150,20 +160,89 @@ func (m *mapper) members(e *Entry, n *Node) (fl flags) {
 			s.Proxy, _ = m.text(v, key)
 		case "tls":
 			m.tls(s, v)
-		case "oauth", "auth":
+		case "oauth":
 			m.oauth(s, v, key)
-		case "allowTools", "includeTools", "enabledTools", "allowedTools":
+		case "scopes":
+			m.at["oauth.scopes"] = v.Pos
+			s.putOAuth("scopes", m.scopes(v, key))
+		case "allowTools":
 			m.allow(s, v, key)
-		case "denyTools", "excludeTools", "disabledTools", "blockedTools":
+		case "denyTools":
 			deny, _ := m.strings(v, key)
 			s.DenyTools = append(s.DenyTools, deny...)
 		case "tools":
 			m.tools(s, v)
+		case "host":
+			s.putHost(key, v.any())
+		case "timeoutMs", "timeout", "timeoutSec", "startupTimeoutMs", "startupTimeout", "startupTimeoutSec", "idleTimeoutMs":
+			m.timeSpan(s, v, key)
 		default:
 			m.unknown(key, member.Pos)
 		}
 	}
+	if s.Type == "" && urlRank < len(m.d.URLKeys) {
+		s.implied = m.d.URLTypes[m.d.URLKeys[urlRank]]
+	}
 	return fl
+}
+
+// timeSpan reads a timeout. A member whose name tells the unit wins over one
+// whose unit the dialect tells.
+func (m *mapper) timeSpan(s *Server, v *Node, key string) {
+	switch m.d.field(key) {
+	case "timeoutMs":
+		s.TimeoutMs = m.millis(v, key, TimeMillis, true)
+	case "timeoutSec":
+		s.TimeoutMs = m.millis(v, key, TimeSeconds, false)
+	case "timeout":
+		if s.TimeoutMs == nil {
+			s.TimeoutMs = m.millis(v, key, "", false)
+		}
+	case "startupTimeoutMs":
+		s.StartupTimeoutMs = m.millis(v, key, TimeMillis, true)
+	case "startupTimeoutSec":
+		s.StartupTimeoutMs = m.millis(v, key, TimeSeconds, false)
+	case "startupTimeout":
+		if s.StartupTimeoutMs == nil {
+			s.StartupTimeoutMs = m.millis(v, key, "", false)
+		}
+	case "idleTimeoutMs":
+		s.IdleTimeoutMs = m.millis(v, key, TimeMillis, true)
+	}
+}
+
+// envVars is a list of the variables that a server gets from the environment.
+// Codex writes some as objects with a name.
+func (m *mapper) envVars(s *Server, v *Node, key string) {
+	names := *v
+	names.Items = slices.Clone(v.Items)
+	for i, item := range names.Items {
+		if name := item.Get("name"); name != nil {
+			names.Items[i] = name
+		}
+	}
+	list, _ := m.strings(&names, key)
+	for _, name := range list {
+		if !variableName.MatchString(name) {
+			m.ignore(key, v.Pos, "%s holds %q, which is no name of a variable; it is ignored", key, clip(name))
+			continue
+		}
+		s.EnvVars = append(s.EnvVars, name)
+	}
+}
+
+func (s *Server) putOAuth(name string, value any) {
+	if s.OAuth == nil {
+		s.OAuth = map[string]any{}
+	}
+	s.OAuth[name] = value
+}
+
+func (s *Server) putHost(name string, value any) {
+	if s.Host == nil {
+		s.Host = map[string]any{}
+	}
+	s.Host[name] = value
 }
 
 func (m *mapper) unknown(key string, at Pos) {
@@ -181,7 +260,11 @@ func (m *mapper) transportWord(s *Server, v *Node, key string) {
 	if !ok || word == "" {
 		return
 	}
-	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(word))
+	plain := fold(word)
+	if slices.Contains(m.d.BuiltIn, plain) {
+		m.builtIn = true
+		return
+	}
 	t, known := transportWords[plain]
 	if !known {
 		m.spoil("unsupported_transport", key, v.Pos,
@@ -195,17 +278,39 @@ func (m *mapper) transportWord(s *Server, v *Node, key string) {
 	s.Type = t
 }
 
-// command may be an array of the program and its arguments.
-func (m *mapper) command(s *Server, v *Node) {
-	if v.Kind != KindArray {
-		s.Command, _ = m.text(v, "command")
-		return
-	}
-	m.mended("command", v.Pos, "command is an array; its first item was read as the command, the others as arguments")
-	words, ok := m.list(v, "command")
-	if ok && len(words) > 0 {
-		s.Command = strings.TrimSpace(words[0])
-		s.Args = append(words[1:], s.Args...)
+// command may be an array of the program and its arguments, or an object of
+// path, args and env.
+func (m *mapper) command(s *Server, v *Node, key string) {
+	switch v.Kind {
+	case KindArray:
+		if m.d.Command != KindArray {
+			m.mended(key, v.Pos, "%s is an array; its first item was read as the command, the others as arguments", key)
+		}
+		if words, ok := m.list(v, key); ok && len(words) > 0 {
+			s.Command = strings.TrimSpace(words[0])
+			s.Args = append(words[1:], s.Args...)
+		}
+	case KindObject:
+		if v.Get("path") == nil && v.Get("command") == nil {
+			m.wrong(key, v, "a string")
+			return
+		}
+		if m.d.Command != KindObject {
+			m.mended(key, v.Pos, "%s is an object; its path, args and env were read", key)
+		}
+		for _, member := range v.Members {
+			switch member.Name {
+			case "path", "command":
+				s.Command, _ = m.text(member.Value, key+"."+member.Name)
+			case "args":
+				args, _ := m.strings(member.Value, key+".args")
+				s.Args = append(args, s.Args...)
+			case "env":
+				s.Env = m.stringMap(member.Value, "env", s.Env)
+			}
+		}
+	default:
+		s.Command, _ = m.text(v, key)
 	}
 }
 
@@ -257,6 +362,8 @@ func (m *mapper) tools(s *Server, v *Node) {
 				if on, ok := m.bool(setting.Value, field+".enabled"); ok && !on {
 					s.DenyTools = append(s.DenyTools, escapeGlob(t.Name))
 				}
+			case "approval_mode":
+				s.putHost("tools", v.any())
 			default:
 				m.rep.add(SeverityNote, "unsupported_field", m.name, field+"."+setting.Name, setting.Pos,
 					"mcprt does not change a tool's %s", setting.Name)
@@ -274,6 +381,9 @@ func escapeGlob(name string) string {
 func (m *mapper) transport(s *Server, n *Node) bool {
 	hasCommand, hasURL := s.Command != "", s.URL != ""
 	switch {
+	case hasCommand && hasURL && m.d.URLWins:
+		s.Command, s.Args, s.Env, s.Cwd = "", nil, nil, ""
+		s.Type = cmp.Or(s.implied, "http")
 	case hasCommand && hasURL:
 		m.spoil("ambiguous_transport", "url", m.at["url"], "this server has both a command and a url; remove one")
 	case s.Type == "stdio" && !hasCommand, !hasCommand && !hasURL:
@@ -293,7 +403,7 @@ func (m *mapper) transport(s *Server, n *Node) bool {
 	case s.Type == "" && hasCommand:
 		s.Type = "stdio"
 	case s.Type == "":
-		s.Type = "http"
+		s.Type = cmp.Or(s.implied, "http")
 	}
 	return !m.spoiled
 }
@@ -450,13 +560,13 @@ func (m *mapper) number(n *Node, field string) (float64, bool) {
 // overflow some timers.
 const maxMillis = math.MaxInt32
 
-// millis reads a time span. exact means that the member's name tells the unit,
-// and that 0 has the meaning that it has in mcprt. Elsewhere 0 and -1 stand for
-// the default, never for "at once".
-func (m *mapper) millis(n *Node, field string, exact bool) *int64 {
+// millis reads a time span. unit is what a bare number counts; "" leaves it to
+// the dialect. zero means that 0 has the meaning that it has in mcprt. Elsewhere
+// 0 and -1 stand for the default, never for "at once".
+func (m *mapper) millis(n *Node, field string, unit TimeUnit, zero bool) *int64 {
 	if n.Kind == KindString {
 		if d, err := time.ParseDuration(strings.TrimSpace(n.Text)); err == nil {
-			return m.bounded(float64(d)/float64(time.Millisecond), field, n.Pos, exact)
+			return m.bounded(float64(d)/float64(time.Millisecond), field, n.Pos, zero)
 		}
 	}
 	if n.Kind == KindNull {
@@ -467,23 +577,22 @@ func (m *mapper) millis(n *Node, field string, exact bool) *int64 {
 	if !ok {
 		return nil
 	}
-	if !exact && f > 0 {
-		switch {
-		case m.d.Time == TimeSeconds:
-			f *= 1000
-		case m.d.Time == TimeMillis && f < 1000:
+	if unit == "" && f > 0 {
+		if unit = m.d.Time; f < 1000 && unit == TimeMillis {
 			m.rep.add(SeverityNote, "timeout_unit", m.name, field, n.Pos,
 				"%s counts milliseconds in this file, so this is less than a second; write \"%ss\" if seconds are meant", field, n.Text)
-		case m.d.Time == TimeGuess && f < 1000:
-			f *= 1000
-			m.rep.add(SeverityNote, "timeout_unit", m.name, field, n.Pos,
-				"%s has no unit; it was read as seconds because it is below 1000. Write timeoutMs to be sure", field)
-		case m.d.Time == TimeGuess:
-			m.rep.add(SeverityNote, "timeout_unit", m.name, field, n.Pos,
-				"%s has no unit; it was read as milliseconds because it is not below 1000. Write timeoutMs to be sure", field)
+		} else if unit == TimeGuess {
+			word := "milliseconds because it is not below 1000"
+			if unit = TimeMillis; f < 1000 {
+				unit, word = TimeSeconds, "seconds because it is below 1000"
+			}
+			m.rep.add(SeverityNote, "timeout_unit", m.name, field, n.Pos, "%s has no unit; it was read as %s. Write timeoutMs to be sure", field, word)
 		}
 	}
-	return m.bounded(f, field, n.Pos, exact)
+	if unit == TimeSeconds {
+		f *= 1000
+	}
+	return m.bounded(f, field, n.Pos, zero)
 }
 
 func (m *mapper) bounded(ms float64, field string, at Pos, zero bool) *int64 {

@@ -49,10 +49,10 @@ func (r *Result) note(code string, e *Entry, message string) {
 		Path: e.Origin.Path, Line: e.Origin.Line, Column: e.Origin.Column, Message: message})
 }
 
-// applySwitches applies the lists of mcprt's user file: deny wins, allow
-// overrides what a source says.
-func (r *Result) applySwitches(enabled, disabled []string) {
-	for _, e := range r.Entries {
+// applySwitches applies the lists of a user file: deny wins, allow overrides what
+// an entry says.
+func applySwitches(entries []*Entry, enabled, disabled []string) {
+	for _, e := range entries {
 		switch {
 		case slices.Contains(disabled, e.Name):
 			e.Enabled = false

@@ -13,17 +13,15 @@ var oauthNames = map[string]string{
 // oauth reads the block that says how to sign in: false, true, the word "oauth",
 // or an object.
 func (m *mapper) oauth(s *Server, v *Node, key string) {
-	put := func(name string, value any) {
-		if s.OAuth == nil {
-			s.OAuth = map[string]any{}
-		}
-		s.OAuth[name] = value
-	}
+	put := s.putOAuth
 	switch {
 	case v.Kind == KindBool:
 		put("enabled", v.Text == "true")
 	case v.Kind == KindString && strings.EqualFold(v.Text, "oauth"):
 		put("enabled", true)
+	case v.Kind == KindString && key == "auth" && v.Text != "":
+		m.bearer(s, v)
+	case v.Kind == KindString && v.Text == "":
 	case v.Kind == KindObject:
 		put("enabled", true)
 		for _, member := range v.Members {
@@ -48,6 +46,22 @@ func (m *mapper) oauth(s *Server, v *Node, key string) {
 	default:
 		m.wrong(key, v, "an object, or false")
 	}
+}
+
+// bearer reads "auth": "<token>", as FastMCP writes it.
+func (m *mapper) bearer(s *Server, v *Node) {
+	if strings.EqualFold(v.Text, "none") {
+		return
+	}
+	token, ok := m.text(v, "auth")
+	if !ok {
+		return
+	}
+	if s.Headers == nil {
+		s.Headers = map[string]string{}
+	}
+	m.at["headers.Authorization"] = v.Pos
+	s.Headers["Authorization"] = "Bearer " + strings.TrimPrefix(token, "Bearer ")
 }
 
 // scopes may be one string with spaces, as in the protocol itself.

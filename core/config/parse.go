@@ -11,10 +11,11 @@ import (
 const maxServers = 10_000
 
 // section reads a further part of a file beside its map of servers.
-type section func(f *jsonFile, root []span, in Input, rep *report, out *Parsed)
+type section func(f document, root []span, in Input, rep *report, out *Parsed)
 
-// parseJSON reads a JSONC file whose servers lie where the dialect says.
-func parseJSON(in Input, sections ...section) Parsed {
+// parseFile reads a file whose servers lie where the dialect says. Its name
+// tells its format.
+func parseFile(in Input, sections ...section) Parsed {
 	rep := &report{path: in.Path}
 	var out Parsed
 	parseRoot(in, rep, &out, sections)
@@ -23,7 +24,7 @@ func parseJSON(in Input, sections ...section) Parsed {
 }
 
 func parseRoot(in Input, rep *report, out *Parsed, sections []section) {
-	f, mended, err := newJSONFile(in.Data)
+	text, mended, err := decodeText(in.Data)
 	if err != nil {
 		rep.add(SeverityError, "invalid_encoding", "", "", Pos{}, "this file cannot be read as text: %v", err)
 		return
@@ -31,6 +32,14 @@ func parseRoot(in Input, rep *report, out *Parsed, sections []section) {
 	if mended {
 		rep.add(SeverityWarning, "invalid_encoding", "", "", Pos{},
 			"this file holds bytes that are not UTF-8; they were replaced. Save it as UTF-8")
+	}
+	f, err := newDocument(in.Path, text)
+	if err != nil {
+		rep.syntax("", "", err)
+		return
+	}
+	for _, lost := range f.losses() {
+		rep.add(SeverityError, "syntax", "", "", lost.pos, "%s. Mend the file; until then a part of it is ignored", lost.msg)
 	}
 	top, ok, err := f.root()
 	switch {
@@ -51,22 +60,32 @@ func parseRoot(in Input, rep *report, out *Parsed, sections []section) {
 		rep.syntax("", "", err)
 		return
 	}
-	switch s, ok := f.wrapped(root, in.Dialect.Wrappers); {
+	p := &fileParser{document: f, in: in, rep: rep}
+	switch s, beside, ok := p.wrapped(root); {
 	case ok:
-		out.Entries = f.servers(s, in.Level, in.Dialect, rep)
+		out.Entries = p.servers(s, in.Level)
+		p.prompts(beside, out.Entries)
 	case in.Dialect.WholeFile:
-		out.Entries = f.bare(top, root, in, rep)
+		out.Entries = p.bare(top, root)
 	}
 	for _, read := range sections {
 		read(f, root, in, rep, out)
 	}
 }
 
-// wrapped follows the first of the member paths that exists.
-func (f *jsonFile) wrapped(root []span, wrappers [][]string) (span, bool) {
+// fileParser reads one file's entries.
+type fileParser struct {
+	document
+	in  Input
+	rep *report
+}
+
+// wrapped follows the first of the dialect's member paths that exists, and gives
+// the members beside the last, too.
+func (f *fileParser) wrapped(root []span) (s span, members []span, ok bool) {
 next:
-	for _, path := range wrappers {
-		members, s := root, span{}
+	for _, path := range f.in.Dialect.Wrappers {
+		members = root
 		for i, name := range path {
 			if i > 0 {
 				var err error
@@ -77,14 +96,13 @@ next:
 					continue next
 				}
 			}
-			var ok bool
 			if s, ok = find(members, name); !ok {
 				continue next
 			}
 		}
-		return s, true
+		return s, members, true
 	}
-	return span{}, false
+	return span{}, nil, false
 }
 
 func find(members []span, name string) (span, bool) {
@@ -95,29 +113,32 @@ func find(members []span, name string) (span, bool) {
 	return members[i], true
 }
 
-// launchKeys are members by which an object can be told to be a server.
-var launchKeys = append([]string{"command", "type", "transport", "transportType"}, commonURLKeys...)
+// launches says whether a member's name lets its object be told to be a server.
+func (d *Dialect) launches(name string) bool {
+	field := d.field(name)
+	return field == "command" || field == "type" || d.urlRank(name) >= 0
+}
 
 // bare reads files without a wrapper: a map of servers, or one server, as people
 // paste them from READMEs.
-func (f *jsonFile) bare(top span, root []span, in Input, rep *report) []*Entry {
+func (f *fileParser) bare(top span, root []span) []*Entry {
 	if s, ok := find(root, "command"); !ok || f.kind(s) != KindString {
 		s, ok = find(root, "url")
 		if !ok || f.kind(s) != KindString {
-			return f.bareMap(top, root, in, rep)
+			return f.bareMap(top, root)
 		}
 	}
-	base := filepath.Base(in.Path)
+	base := filepath.Base(f.in.Path)
 	top.name = strings.TrimPrefix(strings.TrimSuffix(base, filepath.Ext(base)), ".")
 	if top.name == "" {
 		top.name = strings.TrimPrefix(base, ".")
 	}
-	rep.add(SeverityNote, "bare_root", top.name, "", top.pos,
+	f.rep.add(SeverityNote, "bare_root", top.name, "", top.pos,
 		"this file is one server without a name, so it is called %q; write {\"mcpServers\": {\"<name>\": {…}}}", top.name)
-	return f.entries([]span{top}, in.Level, in.Dialect, rep)
+	return f.entries([]span{top}, f.in.Level)
 }
 
-func (f *jsonFile) bareMap(top span, root []span, in Input, rep *report) []*Entry {
+func (f *fileParser) bareMap(top span, root []span) []*Entry {
 	if len(root) == 0 {
 		return nil
 	}
@@ -126,50 +147,85 @@ func (f *jsonFile) bareMap(top span, root []span, in Input, rep *report) []*Entr
 			return nil
 		}
 		members, err := f.skim(s, nil)
-		if err != nil || !slices.ContainsFunc(members, func(m span) bool { return slices.Contains(launchKeys, m.name) }) {
+		if err != nil || !slices.ContainsFunc(members, func(m span) bool { return f.in.Dialect.launches(m.name) }) {
 			return nil
 		}
 	}
-	rep.add(SeverityNote, "bare_root", "", "", top.pos, "this file has no \"mcpServers\" around its servers; they were read all the same")
-	return f.entries(root, in.Level, in.Dialect, rep)
+	f.rep.add(SeverityNote, "bare_root", "", "", top.pos, "this file has no \"mcpServers\" around its servers; they were read all the same")
+	return f.entries(root, f.in.Level)
 }
 
-// servers reads a map of servers.
-func (f *jsonFile) servers(s span, level Level, d Dialect, rep *report) []*Entry {
+// servers reads a map of servers, or a list of servers with names.
+func (f *fileParser) servers(s span, level Level) []*Entry {
+	var list *Node
 	switch f.kind(s) {
-	case KindObject:
 	case KindNull:
-		rep.add(SeverityWarning, "wrong_type", "", s.name, s.pos, "%s is null; it was read as {}", s.name)
+		f.rep.add(SeverityWarning, "wrong_type", "", s.name, s.pos, "%s is null; it was read as {}", s.name)
 		return nil
+	case KindArray:
+		var err error
+		if list, err = f.node(s, nil); err != nil {
+			f.rep.syntax("", s.name, err)
+			return nil
+		}
+	}
+	switch {
+	case f.kind(s) == KindObject:
+	case list != nil && slices.ContainsFunc(list.Items, func(item *Node) bool { return item.Kind == KindObject }):
+		return f.named(s, list, level)
 	default:
-		rep.add(SeverityError, "wrong_type", "", s.name, s.pos, "%s must be an object of servers by name", s.name)
+		f.rep.add(SeverityError, "wrong_type", "", s.name, s.pos, "%s must be an object of servers by name", s.name)
 		return nil
 	}
-	members, err := f.skim(s, func(d span) {
-		rep.add(SeverityWarning, "duplicate_server", d.name, "", d.pos,
-			"this file names the server %q twice; the last one is used. Rename or remove one", d.name)
-	})
+	members, err := f.skim(s, f.rep.duplicateServer)
 	if err != nil {
-		rep.syntax("", s.name, err)
+		f.rep.syntax("", s.name, err)
 		return nil
 	}
-	return f.entries(members, level, d, rep)
+	return f.entries(members, level)
 }
 
-func (f *jsonFile) entries(members []span, level Level, d Dialect, rep *report) []*Entry {
+func (r *report) duplicateServer(s span) {
+	r.add(SeverityWarning, "duplicate_server", s.name, "", s.pos,
+		"this file names the server %q twice; the last one is used. Rename or remove one", s.name)
+}
+
+// named reads a list of servers that each hold their name.
+func (f *fileParser) named(s span, list *Node, level Level) []*Entry {
+	var members []span
+	for i, item := range list.Items {
+		j := slices.IndexFunc(item.Members, func(m Member) bool { return fold(m.Name) == "name" && m.Value.Kind == KindString })
+		if j < 0 {
+			f.rep.add(SeverityError, "invalid_name", "", indexed(s.name, i), item.Pos, "this item of %s has no name; it is ignored", s.name)
+			continue
+		}
+		members = append(members, span{name: item.Members[j].Value.Text, pos: item.Pos, value: item})
+	}
+	members = lastWins(members, func(s span) string { return s.name }, f.rep.duplicateServer)
+	decoded := &fileParser{document: &tree{}, in: f.in, rep: f.rep}
+	return decoded.entries(members, level)
+}
+
+func (f *fileParser) entries(members []span, level Level) []*Entry {
 	if len(members) > maxServers {
-		rep.add(SeverityError, "too_large", "", "", members[maxServers].pos,
+		f.rep.add(SeverityError, "too_large", "", "", members[maxServers].pos,
 			"this file names more than %d servers; those from here on are ignored", maxServers)
 		members = members[:maxServers]
 	}
 	var entries []*Entry
 	for _, s := range members {
-		n, err := f.node(s, func(name string, at Pos) { rep.duplicateKey(s.name)(span{name: name, pos: at}) })
+		n, err := f.node(s, func(name string, at Pos) { f.rep.duplicateKey(s.name)(span{name: name, pos: at}) })
 		if err != nil {
-			rep.syntax(s.name, "", err)
+			f.rep.syntax(s.name, "", err)
 			continue
 		}
-		if e := mapEntry(s.name, s.pos, n, d, rep); e != nil {
+		var e *Entry
+		if f.in.Dialect.Layered && n.Kind == KindObject && badName(s.name) == "" {
+			e = &Entry{Name: s.name, node: n, Origin: Origin{Line: s.pos.Line, Column: s.pos.Column}}
+		} else {
+			e = mapEntry(s.name, s.pos, n, f.in.Dialect, f.rep)
+		}
+		if e != nil {
 			e.Origin.Level = level
 			entries = append(entries, e)
 		}

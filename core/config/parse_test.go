@@ -15,7 +15,7 @@ import (
 // "code/server/field/line:column" per diagnostic.
 func parse(t *testing.T, d Dialect, text string) (names []string, found []string, out Parsed) {
 	t.Helper()
-	out = parseJSON(Input{Data: []byte(text), Path: "/p/x.json", Level: LevelHost, Dialect: d})
+	out = parseFile(Input{Data: []byte(text), Path: "/p/x.json", Level: LevelHost, Dialect: d})
 	for _, e := range out.Entries {
 		names = append(names, e.Name)
 	}
@@ -269,9 +269,16 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for i := range sources {
 			for _, path := range []string{"/p/mcp.json", "/p/" + claudeHome} {
-				out := sources[i].Parse(Input{Data: data, Path: path, Level: LevelUser, Dialect: sources[i].Dialect, Project: []string{"/p"}})
+				out := sources[i].parse(Input{Data: data, Path: path, Level: LevelUser, Dialect: sources[i].Dialect, Project: []string{"/p"}})
 				seen := map[string]bool{}
 				for _, e := range out.Entries {
+					if e.node != nil { // of a layered source
+						at, level := Pos{e.Origin.Line, e.Origin.Column}, e.Origin.Level
+						if e = mapEntry(e.Name, at, e.node.over(e.node, at), sources[i].Dialect, &report{}); e == nil {
+							continue
+						}
+						e.Origin.Level = level
+					}
 					key := string(e.Origin.Level) + "\x00" + e.Name
 					if seen[key] {
 						t.Fatalf("two entries %q", e.Name)

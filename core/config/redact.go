@@ -38,6 +38,9 @@ func Redact(s Server) Server {
 	for name, value := range s.OAuth {
 		s.OAuth[name] = redactOAuth(name, value)
 	}
+	for name, value := range s.Host {
+		s.Host[name] = redactOAuth(name, value)
+	}
 	return s
 }
 

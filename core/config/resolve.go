@@ -52,6 +52,7 @@ func Resolve(e *Entry, env Env, o ResolveOptions) (*Resolved, []Diagnostic, erro
 	r := &resolver{e: e, env: env, o: o, home: home, rep: &report{path: e.Origin.Path}, out: &Resolved{Server: e.Server.clone()}}
 	r.expand()
 	r.envFile()
+	r.passedOn()
 	r.paths()
 	r.url()
 	r.secrets()
@@ -64,6 +65,7 @@ func Resolve(e *Entry, env Env, o ResolveOptions) (*Resolved, []Diagnostic, erro
 // Equal says whether two resolved configs start the same server.
 func (r *Resolved) Equal(other *Resolved) bool {
 	a, b := r.Server, other.Server
+	a.Host, b.Host = nil, nil
 	return reflect.DeepEqual(a, b)
 }
 
@@ -121,8 +123,15 @@ func (r *resolver) expand() {
 func (e *Entry) expander(env Env, home string, o ResolveOptions) *expander {
 	folders := e.folders(home)
 	return &expander{
-		syntax: e.Dialect.Vars,
+		syntax:  e.Dialect.Vars,
+		windows: env.goos == "windows",
 		lookup: func(name string) (string, bool) {
+			if v, ok := e.vars[name]; ok {
+				return v, true
+			}
+			if v, ok := e.Server.Env[name]; ok && e.Dialect.Vars.HeadersOnly {
+				return v, true
+			}
 			if v, ok := o.Vars[name]; ok {
 				return v, true
 			}
@@ -133,7 +142,7 @@ func (e *Entry) expander(env Env, home string, o ResolveOptions) *expander {
 		},
 		input: func(id string) (string, bool) { v, ok := o.Inputs[id]; return v, ok },
 		file: func(path string) (string, error) {
-			data, err := e.readAux(absolute(path, e.BaseDir, home))
+			data, err := e.readAux(absolute(path, e.fileBase(), home))
 			return string(data), err
 		},
 	}
@@ -165,6 +174,12 @@ func (e *Entry) expandInto(s *Server, x *expander, found func(field string, p pr
 			found(field, problem{code: "helper_command", fatal: true,
 				text: "a value that begins with ! names a helper command, and this version runs none; use ${VAR} or {file:path}"})
 			return ""
+		}
+		x := x
+		if x.syntax.HeadersOnly && !strings.HasPrefix(field, "headers.") {
+			plain := *x
+			plain.syntax = VarSyntax{}
+			x = &plain
 		}
 		out := x.expand(value)
 		fatal := false
@@ -219,6 +234,51 @@ func (r *resolver) envFile() {
 	}
 	maps.Copy(vars, r.out.Env)
 	r.out.Env = vars
+}
+
+// passedOn gives the server the variables that its config names: to its process,
+// or as headers. One that is not set is left out, as in the tools that have such
+// lists; but a server is not asked without the token that it should be asked with.
+func (r *resolver) passedOn() {
+	x := r.e.expander(r.env, r.home, r.o)
+	put := func(into *map[string]string, name, value, variable string) {
+		if *into == nil {
+			*into = map[string]string{}
+		}
+		(*into)[name] = value
+		r.used = append(r.used, usedVariable{variable, value})
+	}
+	for _, name := range r.out.EnvVars {
+		if _, own := r.out.Env[name]; own {
+			continue
+		}
+		if value, ok := x.lookup(name); ok {
+			put(&r.out.Env, name, value, name)
+		}
+	}
+	if r.out.Type == "stdio" {
+		for _, name := range sortedKeys(r.e.vars) { // a plugin finds its directory
+			if _, own := r.out.Env[name]; !own {
+				put(&r.out.Env, name, r.e.vars[name], name)
+			}
+		}
+	}
+	for _, header := range sortedKeys(r.out.HeaderEnvVars) {
+		name := r.out.HeaderEnvVars[header]
+		if value, ok := x.lookup(name); ok && value != "" {
+			put(&r.out.Headers, header, value, name)
+		} else {
+			r.warn("unresolved_variable", "headerEnvVars."+header, "the environment variable %s is not set, so this header is left out", clip(name))
+		}
+	}
+	if name := r.out.BearerTokenEnvVar; name != "" {
+		value, ok := x.lookup(name)
+		if !ok || value == "" {
+			r.fail("unresolved_variable", "bearerTokenEnvVar", "the environment variable %s is not set; it must hold the token for this server", clip(name))
+			return
+		}
+		put(&r.out.Headers, "Authorization", "Bearer "+value, name)
+	}
 }
 
 // paths makes cwd and a command with a slash absolute.
@@ -311,7 +371,7 @@ func splitWords(s string) (words []string, ok bool) {
 
 // url checks a URL that had variables in it when the file was read.
 func (r *resolver) url() {
-	if r.err != nil || r.out.Type == "stdio" || !hasVariable(r.e.Server.URL) {
+	if r.err != nil || r.out.Type == "stdio" || !r.e.Dialect.Vars.in(r.e.Server.URL) {
 		return
 	}
 	fixed, code, why := checkURL(strings.TrimSpace(r.out.URL))
@@ -372,7 +432,7 @@ func notSecret(s string) bool {
 
 // publicVariables hold places and names, which messages need.
 var publicVariables = map[string]bool{"HOME": true, "PWD": true, "USER": true, "USERPROFILE": true, "TMPDIR": true, "PATH": true,
-	"workspaceFolder": true, "workspaceFolderBasename": true, "userHome": true, "pathSeparator": true, "/": true}
+	"CLAUDE_PLUGIN_ROOT": true, "CLAUDE_PLUGIN_DATA": true, "CLAUDE_PROJECT_DIR": true, "workspaceFolder": true, "workspaceFolderBasename": true, "userHome": true, "pathSeparator": true, "/": true}
 
 // bland are values that are no secret whoever uses them.
 var bland = map[string]bool{"true": true, "false": true, "none": true, "null": true, "info": true, "debug": true, "warn": true,

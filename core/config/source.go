@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 )
 
@@ -16,9 +17,22 @@ type Source struct {
 	Dialect  Dialect
 	// Paths lists the files that may exist, in the order of ownership.
 	Paths func(l Locations) []File
+	// FileNames are names by which a file is told to be this tool's wherever it
+	// lies, when a host names it.
+	FileNames []string
+	// Follow lists further files, which other files name; it may be nil.
+	Follow func(l Locations, read func(path string) ([]byte, error)) ([]File, []Diagnostic)
 	// Parse is pure: bytes in, entries and diagnostics out. It reads no other
-	// file and no environment. Of the Origin it sets level, line and column.
+	// file and no environment. Of the Origin it sets level, line and column. nil
+	// is parseFile.
 	Parse func(in Input) Parsed
+}
+
+func (s *Source) parse(in Input) Parsed {
+	if s == nil || s.Parse == nil {
+		return parseFile(in)
+	}
+	return s.Parse(in)
 }
 
 // Locations are the directories that sources build their paths from.
@@ -34,6 +48,10 @@ type File struct {
 	Path  string
 	Level Level
 	Base  string // relative cwd, command and envFile of its entries are resolved against it
+
+	prefix   string            // of its servers' names
+	vars     map[string]string // variables that hold in this file
+	disabled string            // why its servers are off, or ""
 }
 
 // Input is one file's content for Source.Parse.
@@ -61,11 +79,33 @@ func (l Locations) project(elem ...string) File {
 }
 
 // home is a file in the user's home directory; config one in the user's config
-// directory. Without such a directory the file has no path and is left out.
-func (l Locations) home(elem ...string) File   { return userFile(l.Home, elem) }
-func (l Locations) config(elem ...string) File { return userFile(l.Config, elem) }
+// directory; xdg one in the directory that many tools use on every system.
+// Without such a directory the file has no path and is left out.
+func (l Locations) home(elem ...string) File   { return userFile(l.Home, elem...) }
+func (l Locations) config(elem ...string) File { return userFile(l.Config, elem...) }
+func (l Locations) xdg(elem ...string) File    { return userFile(l.xdgDir(), elem...) }
 
-func userFile(dir string, elem []string) File {
+func (l Locations) xdgDir() string {
+	if dir := l.moved("XDG_CONFIG_HOME"); dir != "" {
+		return dir
+	}
+	if l.Home == "" {
+		return ""
+	}
+	return filepath.Join(l.Home, ".config")
+}
+
+// moved is the directory to which the variable moves a tool's files, or "".
+func (l Locations) moved(variable string) string {
+	if dir := l.Env.Value(variable); filepath.IsAbs(dir) {
+		return filepath.Clean(dir)
+	}
+	return ""
+}
+
+func (l Locations) windows() bool { return l.Env.goos == "windows" }
+
+func userFile(dir string, elem ...string) File {
 	if dir == "" {
 		return File{}
 	}
@@ -97,12 +137,16 @@ type SourceInfo struct {
 	Files    []string `json:"files"` // with $PROJECT, $HOME and $CONFIG for the directories
 }
 
-// Registered lists the sources in the order in which they own names.
-func Registered() []SourceInfo {
+// Registered lists the sources in the order in which they own names, with their
+// paths on this system.
+func Registered() []SourceInfo { return registeredOn(runtime.GOOS) }
+
+func registeredOn(goos string) []SourceInfo {
 	infos := make([]SourceInfo, 0, len(sources))
+	at := Locations{Project: "$PROJECT", Home: "$HOME", Config: "$CONFIG", Env: newEnv(goos, nil)}
 	for _, s := range sources {
-		info := SourceInfo{ID: s.ID, Name: s.Name, Priority: s.Priority}
-		for _, f := range s.Paths(Locations{Project: "$PROJECT", Home: "$HOME", Config: "$CONFIG"}) {
+		info := SourceInfo{ID: s.ID, Name: s.Name, Priority: s.Priority, Files: []string{}}
+		for _, f := range s.Paths(at) {
 			info.Files = append(info.Files, filepath.ToSlash(f.Path))
 		}
 		infos = append(infos, info)
@@ -113,11 +157,12 @@ func Registered() []SourceInfo {
 // sourceFor finds the source that reads files of this name: a file that a host
 // names is read in the dialect of the tool whose file it looks like. base is the
 // directory that stands for the project in the path.
-func sourceFor(path string) (s *Source, base string) {
+func sourceFor(path, goos string) (s *Source, base string) {
 	const root = string(filepath.Separator) + "\x00"
+	at := Locations{Project: root, Home: root, Config: root, Env: newEnv(goos, nil)}
 	longest := 0
 	for i := range sources {
-		for _, f := range sources[i].Paths(Locations{Project: root, Home: root, Config: root}) {
+		for _, f := range sources[i].Paths(at) {
 			suffix, ok := cutPrefix(f.Path, root)
 			if !ok || len(suffix) <= longest || len(path) < len(suffix) || path[len(path)-len(suffix):] != suffix {
 				continue
@@ -129,7 +174,15 @@ func sourceFor(path string) (s *Source, base string) {
 			}
 		}
 	}
-	return s, base
+	if s != nil {
+		return s, base
+	}
+	for i := range sources {
+		if slices.Contains(sources[i].FileNames, filepath.Base(path)) {
+			return &sources[i], filepath.Dir(path)
+		}
+	}
+	return nil, filepath.Dir(path)
 }
 
 func cutPrefix(path, root string) (string, bool) {
@@ -138,3 +191,6 @@ func cutPrefix(path, root string) (string, bool) {
 	}
 	return path[len(root):], true // begins with a separator
 }
+
+// isNamed says whether a path's last element is name.
+func isNamed(path, name string) bool { return filepath.Base(path) == name }

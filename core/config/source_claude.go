@@ -14,8 +14,8 @@ func init() {
 		ID: "claude", Name: "Claude Code", Priority: 80, Dialect: claudeDialect,
 		Paths: func(l Locations) []File {
 			files := []File{l.project(".claude", "mcp.json"), l.project(".claude", ".mcp.json")}
-			if dir := l.Env.Value("CLAUDE_CONFIG_DIR"); filepath.IsAbs(dir) {
-				return append(files, userFile(dir, []string{claudeHome}), userFile(dir, []string{"mcp.json"}))
+			if dir := l.moved("CLAUDE_CONFIG_DIR"); dir != "" {
+				return append(files, userFile(dir, claudeHome), userFile(dir, "mcp.json"))
 			}
 			return append(files, l.home(claudeHome), l.home(".claude", "mcp.json"))
 		},
@@ -25,14 +25,14 @@ func init() {
 
 func parseClaude(in Input) Parsed {
 	if filepath.Base(in.Path) != claudeHome || in.Level == LevelProject {
-		return parseJSON(in)
+		return parseFile(in)
 	}
 	in.Dialect.WholeFile = false // full of other members
-	return parseJSON(in, readClaudeProject)
+	return parseFile(in, readClaudeProject)
 }
 
 // readClaudeProject adds the servers of projects[<project directory>].
-func readClaudeProject(f *jsonFile, root []span, in Input, rep *report, out *Parsed) {
+func readClaudeProject(f document, root []span, in Input, rep *report, out *Parsed) {
 	i := slices.IndexFunc(root, func(s span) bool { return s.name == "projects" })
 	if i < 0 || f.kind(root[i]) != KindObject {
 		return
@@ -56,7 +56,8 @@ func readClaudeProject(f *jsonFile, root []span, in Input, rep *report, out *Par
 			return
 		}
 		if s, ok := find(members, "mcpServers"); ok {
-			out.Entries = append(out.Entries, f.servers(s, level, in.Dialect, rep)...)
+			p := &fileParser{document: f, in: in, rep: rep}
+			out.Entries = append(out.Entries, p.servers(s, level)...)
 		}
 	}
 }

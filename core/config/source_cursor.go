@@ -6,6 +6,5 @@ func init() {
 		Paths: func(l Locations) []File {
 			return []File{l.project(".cursor", "mcp.json"), l.home(".cursor", "mcp.json")}
 		},
-		Parse: func(in Input) Parsed { return parseJSON(in) },
 	})
 }

@@ -6,13 +6,13 @@ func init() {
 		Paths: func(l Locations) []File {
 			return []File{l.project(".mcprt", "mcp.json"), l.config("mcprt", "mcp.json")}
 		},
-		Parse: func(in Input) Parsed { return parseJSON(in, readSwitches) },
+		Parse: func(in Input) Parsed { return parseFile(in, readSwitches) },
 	})
 }
 
 // readSwitches reads the lists by which a user turns servers of any source on
 // and off, in the user's own file only: a project must not turn servers on.
-func readSwitches(f *jsonFile, root []span, in Input, rep *report, out *Parsed) {
+func readSwitches(f document, root []span, in Input, rep *report, out *Parsed) {
 	for _, s := range root {
 		var list *[]string
 		switch s.name {

@@ -73,15 +73,17 @@ var fileForm = regexp.MustCompile(`\{file:([^}]*)\}`)
 // environment are left out, since nothing may be expanded before trust.
 func (e *Entry) auxFiles(home string) []string {
 	var paths []string
+	base := e.BaseDir
 	add := func(path string) {
 		x := expander{syntax: VarSyntax{Dollar: true}, lookup: e.folders(home)}
 		out := x.expand(path)
 		if path != "" && len(out.problems) == 0 {
-			paths = append(paths, absolute(out.text, e.BaseDir, home))
+			paths = append(paths, absolute(out.text, base, home))
 		}
 	}
 	add(e.EnvFile)
-	if e.Dialect.Vars.Braces {
+	base = e.fileBase()
+	if e.Dialect.Vars.Braces || e.Dialect.Vars.DollarFile {
 		e.Server.each(func(_, value string) string {
 			for _, m := range fileForm.FindAllStringSubmatch(value, -1) {
 				add(m[1])
@@ -90,6 +92,14 @@ func (e *Entry) auxFiles(home string) []string {
 		})
 	}
 	return paths
+}
+
+// fileBase is the directory that relative paths of {file:…} start from.
+func (e *Entry) fileBase() string {
+	if e.Dialect.Vars.FileBeside && e.Origin.Path != "" {
+		return filepath.Dir(e.Origin.Path)
+	}
+	return e.BaseDir
 }
 
 // seal computes the hash that a trust record names: over the real paths of file

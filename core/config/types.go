@@ -15,8 +15,13 @@ type Server struct {
 	Cwd                string            `json:"cwd,omitempty"`
 	URL                string            `json:"url,omitempty"`
 	Headers            map[string]string `json:"headers,omitempty"`
-	Enabled            *bool             `json:"enabled,omitempty"` // nil: true
+	EnvVars            []string          `json:"envVars,omitempty"`           // variables that are passed on where they are set
+	HeaderEnvVars      map[string]string `json:"headerEnvVars,omitempty"`     // header → the variable with its value
+	BearerTokenEnvVar  string            `json:"bearerTokenEnvVar,omitempty"` // the variable with the token for Authorization
+	Enabled            *bool             `json:"enabled,omitempty"`           // nil: true
+	Required           *bool             `json:"required,omitempty"`          // without it the host's work makes no sense
 	TimeoutMs          *int64            `json:"timeoutMs,omitempty"`
+	StartupTimeoutMs   *int64            `json:"startupTimeoutMs,omitempty"` // of connecting; nil: TimeoutMs
 	Lazy               *bool             `json:"lazy,omitempty"`
 	IdleTimeoutMs      *int64            `json:"idleTimeoutMs,omitempty"`
 	AllowTools         []string          `json:"allowTools,omitzero"` // globs on raw tool names; nil: all; empty: none
@@ -27,6 +32,11 @@ type Server struct {
 	TLS                *TLS              `json:"tls,omitempty"`
 	Proxy              string            `json:"proxy,omitempty"`
 	OAuth              map[string]any    `json:"oauth,omitempty"`
+	// Host holds members that mean something to a host only, such as autoApprove,
+	// as they were written. mcprt does nothing by them.
+	Host map[string]any `json:"host,omitempty"`
+
+	implied string // the transport that the URL's member stands for
 }
 
 // TLS names the files of a server's own certificate authorities and client certificate.
@@ -66,14 +76,27 @@ type Entry struct {
 	Hash        string // "sha256:…": what a trust record names; also set for trusted entries
 	DuplicateOf string // another entry with the same connection, which is started instead
 	Dialect     Dialect
-	BaseDir     string // relative cwd, command and envFile are resolved against it
-	EnvFile     string // as written, or ""
+	BaseDir     string   // relative cwd, command and envFile are resolved against it
+	EnvFile     string   // as written, or ""
+	Prompts     []Prompt // what the file says of each ${input:id} in the entry
 
 	raw     []byte              // the entry as written, in canonical form
 	at      map[string]Pos      // field → place of its value; "" is the entry
 	overlay bool                // no launch data: it only switches the next owner of the name
 	project string              // the project directory of this discovery
+	vars    map[string]string   // variables that its source gives, such as a plugin's directory
+	node    *Node               // of a layered source, until its layers are laid over each other
 	files   map[string]snapshot // by absolute path: the project-local files that the hash covers
+}
+
+// Prompt says what to ask a user for an ${input:id}.
+type Prompt struct {
+	ID          string   `json:"id"`
+	Type        string   `json:"type,omitempty"` // "promptString", "pickString", …
+	Description string   `json:"description,omitempty"`
+	Default     string   `json:"default,omitempty"`
+	Options     []string `json:"options,omitempty"`
+	Password    bool     `json:"password,omitempty"` // the answer is a secret
 }
 
 // Shadowed is an entry that lost its name to another one.

@@ -11,7 +11,7 @@ import (
 // can tell. Values with variables are looked at again when they are resolved.
 func (m *mapper) check(e *Entry) {
 	s := &e.Server
-	if s.URL != "" && !hasVariable(s.URL) {
+	if s.URL != "" && !m.d.Vars.in(s.URL) {
 		fixed, code, why := checkURL(s.URL)
 		switch {
 		case fixed == "":
@@ -93,8 +93,4 @@ func isLoopback(host string) bool {
 	}
 	ip := net.ParseIP(strings.Trim(host, "[]"))
 	return ip != nil && ip.IsLoopback()
-}
-
-func hasVariable(s string) bool {
-	return strings.Contains(s, "${") || strings.Contains(s, "{env:") || strings.Contains(s, "{file:")
 }

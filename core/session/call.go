@@ -227,6 +227,9 @@ func (s *Session) outcomeOf(m *transport.Message, p *pending) ([]byte, *fault.Er
 	case m.TooLarge > 0:
 		return nil, s.errorf(fault.TooLarge, fault.StageReceive,
 			"server %q answered %s with %d bytes, more than limits.messageBytes allows; the session goes on", s.cfg.Server, p.what(), m.TooLarge)
+	case m.Damaged != "":
+		return nil, s.errorf(fault.Protocol, fault.StageDecode,
+			"server %q answered %s with what is %s; the session goes on, but the server has to be mended", s.cfg.Server, p.what(), m.Damaged)
 	case len(m.Error) > 0 && string(m.Error) != "null":
 		return nil, s.rpcError(m.Error, p)
 	case len(m.Result) > 0 && m.Result[0] == '{':

@@ -102,6 +102,8 @@ func TestOutcomes(t *testing.T) {
 		for _, name := range []string{"neither", "null", "list"} {
 			wantFault(t, run(s, tool(name, `{}`)).err, fault.Protocol, name)
 		}
+		_, damaged := s.outcomeOf(&transport.Message{Damaged: "not valid JSON"}, &pending{s: s, call: Call{Method: "tools/call", Name: "echo"}})
+		wantFault(t, damaged, fault.Protocol, "demo", "echo", "not valid JSON")
 		if _, err := s.Request(t.Context(), "no/such", nil); !isRPC(err, -32601) {
 			t.Errorf("no/such: %v", err)
 		}
@@ -449,4 +451,17 @@ func TestPanicOfAHandlerEndsTheSession(t *testing.T) {
 			t.Errorf("lost %v", lost)
 		}
 	})
+}
+
+func TestParseID(t *testing.T) {
+	for raw, want := range map[string]int64{`7`: 7, `"7"`: 7, `7.0`: 7, `"7.0"`: 7, `0`: 0} {
+		if id, ok := parseID([]byte(raw)); !ok || id != want {
+			t.Errorf("%s: %d, %v", raw, id, ok)
+		}
+	}
+	for _, raw := range []string{``, `""`, `.0`, `7.5`, `7.00`, `-7`, `7e0`, `null`, `true`, `1234567890123456789`} {
+		if id, ok := parseID([]byte(raw)); ok {
+			t.Errorf("%s was read as %d", raw, id)
+		}
+	}
 }

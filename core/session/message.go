@@ -179,12 +179,13 @@ func appendRaw(b, raw []byte) []byte {
 	return b
 }
 
-// parseID reads an id of ours, as the number that we sent or as the string that
-// some servers make of it.
+// parseID reads an id of ours, as the number that we sent, as the string that
+// some servers make of it, or as 7.0, where a language has no whole numbers.
 func parseID(raw []byte) (int64, bool) {
 	if len(raw) >= 2 && raw[0] == '"' && raw[len(raw)-1] == '"' {
 		raw = raw[1 : len(raw)-1]
 	}
+	raw = bytes.TrimSuffix(raw, []byte(".0"))
 	if len(raw) == 0 || len(raw) > 18 {
 		return 0, false
 	}

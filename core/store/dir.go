@@ -84,7 +84,7 @@ func (d *dir) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, &unfitError{path, "is not a regular file"}
+		return nil, &unfitError{path, "is not a regular file; remove it"}
 	}
 	f, err := d.root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
@@ -96,13 +96,13 @@ func (d *dir) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, &unfitError{path, "is not a regular file"}
+		return nil, &unfitError{path, "is not a regular file; remove it"}
 	}
 	if err := checkOurs(path, fi); err != nil {
 		return nil, err
 	}
 	if fi.Size() > maxFile {
-		return nil, &unfitError{path, fmt.Sprintf("is larger than %d MiB", maxFile>>20)}
+		return nil, &unfitError{path, fmt.Sprintf("is larger than %d MiB; remove it", maxFile>>20)}
 	}
 	data := make([]byte, fi.Size())
 	if _, err := io.ReadFull(f, data); err != nil {

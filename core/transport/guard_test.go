@@ -119,6 +119,38 @@ func TestGuardForgetsWhatEnded(t *testing.T) {
 	})
 }
 
+// A child that the host forked and that never execs holds the pipe open: that must
+// not keep the guard, nor whoever closes the last server.
+func TestGuardEndsWhileOthersHoldItsPipe(t *testing.T) {
+	eachShell(t, func(t *testing.T, g *guardian) {
+		r := groupOf(t)
+		if err := g.enter(); err != nil {
+			t.Fatal(err)
+		}
+		g.add(r.Info().PID)
+		awaitTraps(t, g.pid)
+		raw, err := g.pipe.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := -1
+		raw.Control(func(fd uintptr) { held, err = syscall.Dup(int(fd)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(held)
+		begin := time.Now()
+		g.leave(r.Info().PID)
+		if took := time.Since(begin); took > 500*time.Millisecond {
+			t.Errorf("the guard kept the last server's end for %v", took)
+		}
+		<-g.ended
+		if !live(r.Info().PID) {
+			t.Error("the guard ended a group that it was told to forget")
+		}
+	})
+}
+
 // The host's death is reported, several times as the kernel does, while somebody
 // else holds the pipe open; what was written just before still counts.
 func TestGuardHearsOfTheDeath(t *testing.T) {

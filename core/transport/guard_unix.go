@@ -60,6 +60,7 @@ while [ -n "$reading" ]; do
     -) left=
        for g in $groups; do [ "$g" = "$group" ] || left="$left $g"; done
        groups=$left ;;
+    .) sweep ;;
     esac
   done
 done
@@ -117,7 +118,11 @@ func (g *guardian) leave(group int) {
 		g.groups = slices.Delete(g.groups, i, i+1)
 		g.write(fmt.Sprintf("- %d\n", group))
 	}
-	if g.users == 0 && g.pipe != nil {
+	if g.users > 0 {
+		return
+	}
+	g.write(".\n") // the pipe's end alone does not reach it while a forked child of the host holds the pipe
+	if g.pipe != nil {
 		g.pipe.Close()
 		g.pipe = nil
 		select {

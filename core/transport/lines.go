@@ -3,7 +3,6 @@ package transport
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"sync/atomic"
@@ -178,8 +177,8 @@ func (l *lines) salvage(b []byte) bool {
 }
 
 // damaged ends the request whose answer is no acceptable JSON (Python's encoder
-// writes NaN and Infinity, for example) with an error in the answer's place: to
-// skip the line would let the caller wait for its timeout and learn nothing.
+// writes NaN and Infinity, for example) with what is wrong: to skip the
+// line would let the caller wait for its timeout and learn nothing.
 func (l *lines) damaged(b []byte, err error) bool {
 	if l.ended || errors.Is(err, errEnvelope) || len(b) == 0 || b[0] != '{' {
 		return false
@@ -188,8 +187,7 @@ func (l *lines) damaged(b []byte, err error) bool {
 	if answered == nil || b[len(b)-1] != '}' {
 		return false
 	}
-	reason := "the server's answer is " + err.Error()
-	l.msg = Message{ID: answered, Error: fmt.Appendf(nil, `{"code":-32700,"message":%q}`, reason)}
+	l.msg = Message{ID: answered, Damaged: err.Error()}
 	l.out.Receive(&l.msg)
 	return true
 }

@@ -70,7 +70,7 @@ func ids(got []Message) string {
 		if m.TooLarge > 0 {
 			s = fmt.Sprintf("%s(%d bytes)", s, m.TooLarge)
 		}
-		if m.Error != nil {
+		if m.Error != nil || m.Damaged != "" {
 			s += "!"
 		}
 		all = append(all, s)
@@ -138,7 +138,7 @@ func TestLinesLimitIsExact(t *testing.T) {
 
 func TestLinesDamageIsExplained(t *testing.T) {
 	_, got := read(t, strings.NewReader(`{"jsonrpc":"2.0","id":1,"result":`+strings.Repeat("[", 600)+strings.Repeat("]", 600)+"}\n"), 2000)
-	if len(got) != 1 || !strings.Contains(string(got[0].Error), "nested too deeply") {
+	if len(got) != 1 || got[0].Error != nil || got[0].Damaged != "JSON nested too deeply" {
 		t.Fatalf("got %+v", got)
 	}
 }

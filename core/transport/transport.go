@@ -19,6 +19,7 @@ type Message struct {
 	Result   []byte // raw JSON or nil
 	Error    []byte // raw JSON of the error object or nil
 	TooLarge int64  // > 0: a response over the message limit was skipped; this many bytes; only ID is set
+	Damaged  string // a response that is no acceptable JSON was skipped; what is wrong with it; only ID is set
 
 	// Failed ends the request ID in place of an answer: over HTTP one request can
 	// fail while the connection lives. Unsent tells that the server did not run it.

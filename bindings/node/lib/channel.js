@@ -140,7 +140,13 @@ export class Channel {
     const { signal } = options
     if (signal?.aborted) return Promise.reject(signal.reason)
     if (this.isClosed) return Promise.reject(statusError(Status.ECLOSED))
-    const operation = new Operation(verb, JSON.stringify(request), decode, options)
+    let text
+    try {
+      text = JSON.stringify(request)
+    } catch (error) {
+      return Promise.reject(error) // a BigInt, a circle: whoever awaits or catches must get it
+    }
+    const operation = new Operation(verb, text, decode, options)
     if (signal) this.#aborts.watch(signal, operation, (aborted) => this.#abort(aborted))
     // A queue that somebody already waits in is a queue for everybody, else the
     // late ones would overtake. The library never refuses a disconnect.

@@ -83,6 +83,17 @@ test('a tool that failed is a result; a failed call is an error with one', async
   await assert.rejects(runtime.call('mcp_demo_slow', { ms: 60000 }, { timeoutMs: 20 }), { name: 'TimeoutError', code: 'timeout' })
 })
 
+test('what is no JSON rejects, and does not throw', async (t) => {
+  const runtime = await open(t)
+  const circle = {}
+  circle.self = circle
+  for (const args of [{ n: 10n }, circle]) {
+    const promise = runtime.call('mcp_demo_echo', args)
+    await assert.rejects(promise, TypeError)
+  }
+  assert.equal((await runtime.call('mcp_demo_echo', { text: 'still there' })).text, 'still there')
+})
+
 test('open explains a refusal', async () => {
   await assert.rejects(Runtime.open(/** @type {any} */ ({ stubRefuse: true })), { name: 'InvalidRequestError', message: /told to refuse/ })
   await assert.rejects(Runtime.open({ onRequest: /** @type {any} */ ({ nothing() {} }) }), { name: 'TypeError', message: /nothing is not a kind/ })

@@ -223,6 +223,12 @@ def test_the_c_check_is_behind_the_python_one(run_python: Run) -> None:
     assert (done.stdout, done.stderr, done.returncode) == (FORKED, "", 0)
 
 
+def test_a_library_that_others_loaded_before_the_fork(run_python: Run) -> None:
+    before = "import ctypes; ctypes.CDLL(os.environ['MCPRT_LIBRARY']).mcprt_check(0, 0)"
+    done = run_python(FORK.format(before=before, parent="", child="mcprt.Runtime()"))
+    assert (done.stdout, done.stderr, done.returncode) == (FORKED, "", 0)
+
+
 def test_fork_before_the_first_runtime_is_fine(run_python: Run) -> None:
     done = run_python(FORK.format(before="", parent="", child="rt = mcprt.Runtime(); print(len(rt.list())); rt.close()"))
     assert (done.stdout, done.stderr, done.returncode) == ("8\nno error\n", "", 0)

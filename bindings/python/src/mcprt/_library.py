@@ -98,7 +98,10 @@ class Library:
             DISCONNECT: functions["mcprt_disconnect"],
         }
         self.version: str = functions["mcprt_version"]().decode()
-        if functions["mcprt_check"](ABI, MINOR) != Status.OK:
+        fits = functions["mcprt_check"](ABI, MINOR)
+        if fits == Status.EFORK:  # loaded by others, before the fork
+            raise ForkError(FORKED)
+        if fits != Status.OK:
             raise LibraryError(
                 f"{path} has version {self.version}, but this package needs ABI {ABI} and at least version 0.{MINOR}; "
                 "install a package and a library of the same release."

@@ -22,6 +22,7 @@ class DiscoveryOptions(TypedDict, total=False):
     project: bool
     user: Union[Literal["own", "all", "none"], List[str]]
     exclude: List[str]
+    variables: Dict[str, str]
     files: Sequence[Path]
     filter_exa: bool
     filter_browser: bool
@@ -206,6 +207,7 @@ _FIELDS: Dict[str, _Field] = {
         project=_Field("project"),
         user=_Field("user"),
         exclude=_Field("exclude"),
+        variables=_Field("variables"),
         files=_Field("files", _paths),
         filter_exa=_Field("filterExa"),
         filter_browser=_Field("filterBrowser"),

@@ -1,0 +1,73 @@
+package config
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// decodeText gives a file's text as UTF-8 without a byte order mark. mended says
+// that bytes which were not UTF-8 were replaced.
+func decodeText(data []byte) (text []byte, mended bool, err error) {
+	if text, err = decodeUTF16(data); err != nil {
+		return nil, false, err
+	}
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(text) {
+		return bytes.ToValidUTF8(text, []byte("\uFFFD")), true, nil
+	}
+	return text, false, nil
+}
+
+// decodeUTF16 gives UTF-16 text (as some Windows editors write it) as UTF-8, and
+// any other text as it is. Without a byte order mark a zero byte beside an ASCII
+// one gives it away: configs of all formats begin with an ASCII character.
+func decodeUTF16(b []byte) ([]byte, error) {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(b, []byte{0xff, 0xfe}):
+		order, b = binary.LittleEndian, b[2:]
+	case bytes.HasPrefix(b, []byte{0xfe, 0xff}):
+		order, b = binary.BigEndian, b[2:]
+	case len(b) >= 2 && b[0] != 0 && b[1] == 0:
+		order = binary.LittleEndian
+	case len(b) >= 2 && b[0] == 0 && b[1] != 0:
+		order = binary.BigEndian
+	default:
+		return b, nil
+	}
+	if len(b)%2 != 0 {
+		return nil, errors.New("it looks like UTF-16 but ends inside a character; save it as UTF-8")
+	}
+	units := make([]uint16, len(b)/2)
+	for i := range units {
+		units[i] = order.Uint16(b[2*i:])
+	}
+	return []byte(string(utf16.Decode(units))), nil
+}
+
+// places turns offsets in a text into positions. Going forward is cheap, going
+// back starts over: callers ask in file order.
+type places struct {
+	data                 []byte
+	offset, line, column int
+}
+
+func newPlaces(data []byte) places { return places{data: data, line: 1, column: 1} }
+
+func (p *places) pos(offset int) Pos {
+	if offset < p.offset {
+		*p = newPlaces(p.data)
+	}
+	part := p.data[p.offset:offset]
+	if n := bytes.Count(part, []byte{'\n'}); n > 0 {
+		p.line += n
+		p.column = 1
+		part = part[bytes.LastIndexByte(part, '\n')+1:]
+	}
+	p.column += utf8.RuneCount(part)
+	p.offset = offset
+	return Pos{p.line, p.column}
+}
