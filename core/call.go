@@ -266,6 +266,12 @@ func (op *callOp) ended(t target, err error) {
 		op.fail(op.about(f))
 		return
 	default:
+		if headerMismatch(f) && op.resends == 0 && op.req.Method == "" && op.req.Retry != "never" {
+			op.resends++
+			if op.m.goSafe(func() { op.relist(t) }) {
+				return
+			}
+		}
 		op.fail(op.about(f))
 		return
 	}
@@ -279,6 +285,28 @@ func (op *callOp) ended(t target, err error) {
 		return
 	}
 	op.fail(op.unanswered(f, unsent))
+}
+
+// headerMismatch tells that the server did not run a call since its headers do not
+// fit: the definition that they were made from may be an old one.
+func headerMismatch(f *fault.Error) bool {
+	return f.Code == fault.RPCError && f.Data != nil && f.Data.RPCCode != nil && *f.Data.RPCCode == -32020
+}
+
+// relist fetches the list, and calls then.
+func (op *callOp) relist(t target) {
+	defer func() {
+		if r := recover(); r != nil {
+			op.fail(fault.Caught(r, debug.Stack()))
+		}
+	}()
+	op.m.mu.Lock()
+	s := op.m.servers[t.view.name]
+	op.m.mu.Unlock()
+	if s != nil {
+		op.m.relist(s, t.view.session, t.view.gen, t.view.entry)
+	}
+	op.demand()
 }
 
 // report tells a view's server what a call found out about its session; the second

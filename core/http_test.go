@@ -153,6 +153,40 @@ func TestRemoteAnswerLost(t *testing.T) {
 	}
 }
 
+// A tool whose headers have changed is listed again and called then.
+func TestRemoteHeaderMismatch(t *testing.T) {
+	tool := `{"name":"echo","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"%s"}}}}`
+	var moved atomic.Bool
+	server := serveScript(t, mcptest.Script{Versions: []string{mcptest.Modern}, Tools: []string{fmt.Sprintf(tool, "Old")}}, func(h *mcptest.HTTP) {
+		h.Intercept = func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+			w.Header().Set("Content-Type", "application/json")
+			switch {
+			case moved.Load() && r.Header.Get("Mcp-Method") == "tools/list":
+				var m struct{ ID json.RawMessage }
+				if err := json.Unmarshal(body, &m); err != nil {
+					t.Error(err)
+				}
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[%s]}}`, m.ID, fmt.Sprintf(tool, "New"))
+				return true
+			case moved.Load() && r.Header.Get("Mcp-Method") == "tools/call" && r.Header.Get("Mcp-Param-New") != "here":
+				w.WriteHeader(400)
+				fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"header mismatch"}}`)
+				return true
+			}
+			return false
+		}
+	})
+	r := openHTTP(t, map[string]any{"s": map[string]any{"url": server.URL}}, nil)
+	r.must(VerbConnect, `{}`)
+	moved.Store(true)
+	if a := r.must(VerbCall, `{"server":"s","tool":"echo","arguments":{"region":"here"}}`); !strings.Contains(a.raw, "here") {
+		t.Error(a.raw)
+	}
+	if c := server.Counts(); c.Calls["echo"] != 1 {
+		t.Errorf("%d calls", c.Calls["echo"])
+	}
+}
+
 func TestRemoteNeedsAuth(t *testing.T) {
 	var shut atomic.Bool
 	server := serveScript(t, mcptest.Script{}, func(h *mcptest.HTTP) {
