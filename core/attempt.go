@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,8 @@ func (at *attempt) fail(err error) {
 		kind = evInput
 	case fault.NeedsTrust:
 		kind = evUntrusted
+	case fault.NeedsAuth:
+		kind = evAuth
 	}
 	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f})
 }
@@ -115,10 +118,15 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		ClientInfo:   m.opts.ClientInfo,
 		Capabilities: m.capabilities,
 		Pin:          at.entry.Server.Protocol,
+		Legacy:       resolved.Type == "sse",
 		ProbeTimeout: probeTimeout,
 		Timeout:      timeout,
 		Limits:       session.Limits{Pages: m.opts.Limits.Pages, Tools: m.opts.Limits.Tools},
 		Handler:      h,
+	}
+	if remote(at.entry) {
+		cfg.ProbeTimeout = 0 // a request that stays without an answer says nothing of the era
+		cfg.Capabilities = m.remoteCapabilities
 	}
 	if stored != nil && !at.probe {
 		cfg.Known = stored.verdict
@@ -127,7 +135,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, clean.fault(cause(ctx, err))
 	}
-	list, err := sess.ListTools(ctx)
+	list, err := at.m.listTools(ctx, sess, name)
 	if err != nil {
 		h.given.Store(true)
 		sess.Close(abortGrace)
@@ -166,6 +174,19 @@ func startClock(dial transport.Dial, timeout time.Duration, cancel context.Cance
 	}
 }
 
+// listTools asks for the tools and reports those that must not be used.
+func (m *Manager) listTools(ctx context.Context, sess *session.Session, server string) (*session.ToolList, error) {
+	list, err := sess.ListTools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range list.Unusable {
+		m.store.report(diagnostic{Severity: "warning", Code: "invalid_tool_header", Server: server, Field: t.Name,
+			Message: "the tool " + strconv.Quote(t.Name) + " is left out, since its definition breaks the protocol's rules: " + t.Reason})
+	}
+	return list, nil
+}
+
 // relist fetches the list again after a list_changed.
 func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *config.Entry) {
 	ctx := m.ctx
@@ -174,7 +195,7 @@ func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *co
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	list, err := sess.ListTools(ctx)
+	list, err := m.listTools(ctx, sess, entry.Name)
 	if err != nil {
 		m.fire(s, event{kind: evRelistFailed, gen: gen, err: fault.From(err)})
 		return

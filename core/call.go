@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -210,6 +211,9 @@ func (op *callOp) send(t target) bool {
 		return true
 	}
 	c := &session.Call{Method: op.req.Method, Params: op.req.Params, Name: t.name, Arguments: op.req.Arguments, MaxTimeout: op.m.opts.MaxTimeout}
+	if t.def != nil {
+		c.Definition = t.def.raw
+	}
 	if c.Method == "" {
 		c.Method = "tools/call"
 	}
@@ -255,12 +259,24 @@ func (op *callOp) ended(t target, err error) {
 	f := t.view.clean.fault(err)
 	switch f.Code {
 	case fault.Exited, fault.Disconnected, fault.Closed, fault.ConnectFailed:
+	case fault.NeedsAuth:
+		if f.Data != nil && f.Data.HTTPStatus == http.StatusUnauthorized { // a 403 is about this call alone
+			op.m.report(t.view, evAuth, f)
+		}
+		op.fail(op.about(f))
+		return
 	default:
+		if headerMismatch(f) && op.resends == 0 && op.req.Method == "" && op.req.Retry != "never" {
+			op.resends++
+			if op.m.goSafe(func() { op.relist(t) }) {
+				return
+			}
+		}
 		op.fail(op.about(f))
 		return
 	}
-	if f.Code != fault.Closed {
-		op.m.lost(t.view, f) // the session may tell us before it tells the manager: the next call must not meet it again
+	if f.Code != fault.Closed && t.view.session.Ended() { // over HTTP a request may be lost alone
+		op.m.report(t.view, evLost, f) // the session may tell us before it tells the manager: the next call must not meet it again
 	}
 	unsent := session.NeverWritten(err)
 	if op.mayResend(t, unsent) && op.resends < maxResends && op.m.ctx.Err() == nil {
@@ -271,15 +287,38 @@ func (op *callOp) ended(t target, err error) {
 	op.fail(op.unanswered(f, unsent))
 }
 
-// lost reports that a view's session ended; the second report of it is stale.
-func (m *Manager) lost(v *serverView, f *fault.Error) {
+// headerMismatch tells that the server did not run a call since its headers do not
+// fit: the definition that they were made from may be an old one.
+func headerMismatch(f *fault.Error) bool {
+	return f.Code == fault.RPCError && f.Data != nil && f.Data.RPCCode != nil && *f.Data.RPCCode == -32020
+}
+
+// relist fetches the list, and calls then.
+func (op *callOp) relist(t target) {
+	defer func() {
+		if r := recover(); r != nil {
+			op.fail(fault.Caught(r, debug.Stack()))
+		}
+	}()
+	op.m.mu.Lock()
+	s := op.m.servers[t.view.name]
+	op.m.mu.Unlock()
+	if s != nil {
+		op.m.relist(s, t.view.session, t.view.gen, t.view.entry)
+	}
+	op.demand()
+}
+
+// report tells a view's server what a call found out about its session; the second
+// report of it is stale.
+func (m *Manager) report(v *serverView, kind evKind, f *fault.Error) {
 	m.mu.Lock()
 	s := m.servers[v.name]
 	m.mu.Unlock()
 	if s != nil {
 		f = f.Clone()
 		f.Server, f.Tool = v.name, ""
-		m.fire(s, event{kind: evLost, gen: v.gen, err: f})
+		m.fire(s, event{kind: kind, gen: v.gen, err: f})
 	}
 }
 

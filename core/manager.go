@@ -41,7 +41,8 @@ type Manager struct {
 	snap  atomic.Pointer[Snapshot]
 	slots *semaphore.Weighted // processes between fork and exec
 
-	capabilities []byte // declared to servers
+	capabilities       []byte // declared to servers that are processes here
+	remoteCapabilities []byte // declared to the others
 
 	mu          sync.Mutex
 	servers     map[string]*server
@@ -73,7 +74,7 @@ var errClosed = fault.New(fault.Closed, "", "the manager is closed; open a new o
 // Open makes a manager. It reads no file and starts nothing. options is the JSON
 // object of docs/abi.md, empty for the defaults; the error is a *fault.Error.
 func Open(options []byte, host Host) (*Manager, error) {
-	return open(options, host, deps{dial: dialStdio})
+	return open(options, host, deps{dial: dial})
 }
 
 func open(options []byte, host Host, d deps) (m *Manager, err error) {
@@ -93,7 +94,8 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	m.mint = func(ids []toolID) map[toolID]string {
 		return mintNames(ids, opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
 	}
-	m.capabilities = declare(opts.Answers)
+	m.capabilities = declare(opts.Answers, true)
+	m.remoteCapabilities = declare(opts.Answers, slices.Contains(opts.Answers, "roots"))
 	m.helpers, m.watcher = newHelpers(m), newWatcher(m)
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)

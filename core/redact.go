@@ -24,7 +24,7 @@ func (r *redactor) fault(err error) *fault.Error {
 	}
 	f.Message = r.clean(f.Message)
 	if d := f.Data; d != nil {
-		for _, s := range []*string{&d.Command, &d.Stderr, &d.Body, &d.RPCMessage} {
+		for _, s := range []*string{&d.Command, &d.Stderr, &d.Body, &d.Challenge, &d.RPCMessage} {
 			*s = r.clean(*s)
 		}
 		if raw, ok := d.RPCData.(json.RawMessage); ok {

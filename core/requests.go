@@ -29,15 +29,19 @@ type answer struct {
 var answerKind = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 // declare gives the client capabilities: what the host answers, and roots, which
-// mcprt answers itself where the host does not.
-func declare(answers []string) []byte {
-	b := []byte(`{"roots":{}`)
+// mcprt answers itself where the host does not; but what our directories are called
+// is no business of a remote server.
+func declare(answers []string, roots bool) []byte {
+	declared := map[string]struct{}{}
+	if roots {
+		declared["roots"] = struct{}{}
+	}
 	for _, kind := range []string{"elicitation", "sampling"} {
 		if slices.Contains(answers, kind) {
-			b = append(b, `,"`+kind+`":{}`...)
+			declared[kind] = struct{}{}
 		}
 	}
-	return append(b, '}')
+	return encode(declared)
 }
 
 // answers tells whether the host answers this kind of questions.

@@ -119,7 +119,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	now := time.Now()
 	f := facts{
 		now: now, nextGen: m.gen + 1, gen: ev.gen, enabled: s.entry.Enabled, trusted: s.entry.Trusted,
-		policy: m.policy, lazy: m.lazy(s.entry), hasTools: s.known != nil, waiters: s.waiting > 0, jitter: rand.Float64(),
+		policy: m.policy, lazy: m.lazy(s.entry), remote: remote(s.entry), hasTools: s.known != nil, waiters: s.waiting > 0, jitter: rand.Float64(),
 		permanent: ev.err != nil && permanent(ev.err), asks: m.answers("input"), authorize: ev.authorize,
 	}
 	before := s.machine
@@ -287,6 +287,8 @@ func permanent(err *fault.Error) bool {
 	switch err.Code {
 	case fault.Config, fault.SpawnFailed, fault.UnsupportedVersion, fault.NeedsTrust, fault.NeedsInput, fault.Protocol, fault.TooLarge:
 		return true
+	case fault.HTTPStatus, fault.ConnectFailed:
+		return !err.Retryable
 	}
 	return false
 }

@@ -67,9 +67,11 @@ const (
 )
 
 const (
-	stableAfter   = 30 * time.Second       // ready for so long clears the counters
-	breakerWindow = 30 * time.Second       // maxStarts automatic starts within it trip the breaker
-	maxStarts     = 5                      //
+	stableAfter   = 30 * time.Second // ready for so long clears the counters
+	breakerWindow = 30 * time.Second // maxStarts automatic starts within it trip the breaker
+	maxStarts     = 5                //
+	firstSlow     = 15 * time.Second // of a remote server that was ready once; doubles with each attempt
+	lastSlow      = 5 * time.Minute
 	firstBackoff  = 500 * time.Millisecond // doubles with each failure in a row
 	relistRetry   = time.Second
 	relistPause   = 100 * time.Millisecond // between the begins of two lists: a server may change its list without end
@@ -112,6 +114,8 @@ type machine struct {
 	relistFail bool // the one retry of a failed relist was used
 	listedAt   time.Time
 	failures   int // in a row
+	wasReady   bool
+	slow       int // attempts of the slow schedule
 	starts     [maxStarts]time.Time
 	readyAt    time.Time
 	retryAt    time.Time // when a failed server may be tried again, or a backoff ends
@@ -129,6 +133,7 @@ type facts struct {
 	trusted   bool
 	policy    policy
 	lazy      bool
+	remote    bool
 	hasTools  bool
 	waiters   bool    // somebody waits for this server
 	asks      bool    // the host can be asked for inputs
@@ -188,9 +193,13 @@ func (m machine) step(kind evKind, f facts) (machine, action) {
 		return m.attempt(kind, f)
 	case stateReady:
 		return m.live(kind, f)
-	case stateBackoff, stateFailed:
+	case stateBackoff:
 		if kind == evRetry {
 			return m.automatic(f)
+		}
+	case stateFailed:
+		if kind == evRetry { // of the slow schedule, which no breaker need slow down
+			return m.begin(f)
 		}
 	}
 	return m, action{stale: true}
@@ -201,6 +210,7 @@ func (m machine) hostStart(kind evKind, f facts) (machine, action) {
 	if m.state != stateReady || restart {
 		m.authorize = f.authorize || m.authorize && m.state == stateConnecting
 	}
+	m.wasReady = m.wasReady && kind != evChanged
 	switch m.state {
 	case stateDisabled, stateNeedsTrust, stateNeedsAuth:
 		return m.first(f)
@@ -292,7 +302,13 @@ func (m machine) giveUp(f facts) (machine, action) {
 	m.state, m.retryable = stateFailed, true
 	m.retryAt = f.now.Add(breakerWindow)
 	m.settled = true
-	return m, action{tripped: true}
+	a := action{tripped: true}
+	if f.remote && m.wasReady && f.policy == policyAuto { // nobody but time mends what is not ours
+		a.timer = jittered(min(firstSlow<<min(m.slow, 10), lastSlow), f.jitter)
+		m.retryAt = f.now.Add(a.timer)
+		m.slow++
+	}
+	return m, a
 }
 
 // begin makes the checks that come before every start, then starts.
@@ -328,7 +344,7 @@ func (m machine) end(to state) (machine, action) {
 }
 
 func (m *machine) resetCounters() {
-	m.failures = 0
+	m.failures, m.slow = 0, 0
 	m.starts = [maxStarts]time.Time{}
 	m.retryAt = time.Time{}
 }
@@ -349,7 +365,7 @@ func (m machine) attempt(kind evKind, f facts) (machine, action) {
 	case evCached:
 		return m, action{}
 	case evConnected:
-		m.state, m.settled, m.readyAt, m.authorize = stateReady, true, f.now, false
+		m.state, m.settled, m.readyAt, m.wasReady, m.authorize = stateReady, true, f.now, true, false
 		a := action{clearErr: true}
 		if m.dirty {
 			m, a.relist = m.relist(f), true
@@ -390,7 +406,7 @@ func (m machine) failed(f facts, a action) (machine, action) {
 		m.state, m.retryAt = stateFailed, f.now.Add(backoff(m.failures, f.jitter))
 	case m.failures >= maxStarts:
 		next, t := m.giveUp(f)
-		a.tripped = t.tripped
+		a.tripped, a.timer = t.tripped, t.timer
 		return next, a
 	default:
 		m.state = stateBackoff
@@ -402,7 +418,10 @@ func (m machine) failed(f facts, a action) (machine, action) {
 
 // backoff is 0.5, 1, 2, 4 … s with a tenth of jitter either way.
 func backoff(failures int, jitter float64) time.Duration {
-	d := firstBackoff << min(max(failures-1, 0), 9)
+	return jittered(firstBackoff<<min(max(failures-1, 0), 9), jitter)
+}
+
+func jittered(d time.Duration, jitter float64) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*jitter))
 }
 

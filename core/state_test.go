@@ -152,6 +152,61 @@ func TestStartsAreBounded(t *testing.T) {
 	}
 }
 
+// TestSlowSchedule: a remote server that was ready once is tried again at growing
+// distances for as long as it takes; no other server is.
+func TestSlowSchedule(t *testing.T) {
+	for _, c := range []struct {
+		remote, ready bool
+		policy        policy
+		forever       bool
+	}{{true, true, policyAuto, true}, {true, false, policyAuto, false}, {false, true, policyAuto, false}, {true, true, policyOnCall, false}} {
+		now, gen := t0, uint64(0)
+		facts := func() facts {
+			f := okFacts(now, gen)
+			f.remote, f.policy, f.jitter = c.remote, c.policy, 0.5
+			return f
+		}
+		m, _ := machine{}.step(evStart, facts())
+		gen = m.gen
+		if c.ready {
+			m, _ = m.step(evConnected, facts())
+		}
+		var waits []time.Duration
+		for range 20 {
+			ev := evFailed
+			if m.state == stateReady {
+				ev = evLost
+			}
+			var a action
+			if m, a = m.step(ev, facts()); a.timer == 0 {
+				break
+			}
+			if m.state == stateFailed {
+				waits = append(waits, a.timer)
+			}
+			now = now.Add(a.timer)
+			m, _ = m.step(evRetry, facts())
+			gen = m.gen
+		}
+		if (len(waits) > 10) != c.forever {
+			t.Errorf("%+v: %v", c, waits)
+		}
+		if c.forever && (waits[0] != firstSlow || waits[1] != 2*firstSlow || waits[len(waits)-1] != lastSlow) {
+			t.Errorf("%v", waits)
+		}
+		if !c.forever {
+			continue
+		}
+		if m, _ = m.step(evConnected, facts()); m.state != stateReady {
+			t.Errorf("it came back and is %v", m.state)
+		}
+		now = now.Add(stableAfter)
+		if m, a := m.step(evLost, facts()); !a.start || m.slow != 0 {
+			t.Errorf("after it was stable: %+v", a)
+		}
+	}
+}
+
 // FuzzStates drives the table with any order of events and checks what must
 // always hold.
 func FuzzStates(f *testing.F) {
@@ -169,7 +224,7 @@ func FuzzStates(f *testing.F) {
 			if b&0x80 != 0 {
 				f.gen = m.gen - 1
 			}
-			f.permanent, f.lazy, f.hasTools = b&0x40 != 0, b&0x20 != 0, b&0x10 != 0
+			f.permanent, f.lazy, f.hasTools, f.remote = b&0x40 != 0, b&0x20 != 0, b&0x10 != 0, script[0]&0x80 != 0
 			f.asks, f.waiters, f.authorize = b&0x20 == 0, b&0x10 != 0, b&0x40 != 0
 			before := m
 			next, a := m.step(ev, f)

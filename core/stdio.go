@@ -8,9 +8,6 @@ import (
 
 // dialStdio prepares the start of a server's process.
 func dialStdio(m *Manager, e *config.Entry, r *config.Resolved) (transport.Dial, error) {
-	if r.Type != "stdio" {
-		return nil, fault.New(fault.Config, fault.StageConfig, `server %q is of type %q; this version starts "stdio" servers only`, e.Name, r.Type)
-	}
 	path, err := m.env.LookPath(r.Command, r.Cwd)
 	if err != nil {
 		return nil, fault.New(fault.SpawnFailed, fault.StageSpawn, "server %q cannot be started: %w", e.Name, err).With(fault.Data{Command: e.Server.Command})

@@ -1,7 +1,9 @@
 """A FastMCP server for the tests: what this framework does differently on the wire
-(structured output by default, a resource template, a prompt, progress)."""
+(structured output by default, a resource template, a prompt, progress). It speaks
+over stdio, or over HTTP on the port that is its argument."""
 
 import asyncio
+import sys
 
 from fastmcp import Context, FastMCP
 
@@ -40,4 +42,7 @@ def summarize(text: str) -> str:
 
 
 if __name__ == "__main__":
-    mcp.run(show_banner=False)
+    if len(sys.argv) > 1:
+        mcp.run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), show_banner=False)
+    else:
+        mcp.run(show_banner=False)

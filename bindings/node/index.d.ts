@@ -509,6 +509,9 @@ export interface ErrorData {
   stderr?: string
   httpStatus?: number
   body?: string
+  /** `WWW-Authenticate` of a 401 or 403. */
+  challenge?: string
+  retryAfterMs?: number
   rpcCode?: number
   rpcMessage?: string
   rpcData?: unknown

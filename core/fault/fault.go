@@ -83,21 +83,23 @@ type Error struct {
 
 // Data holds the details of an error as fields. Zero fields are left out.
 type Data struct {
-	Command    string  `json:"command,omitempty"`
-	ExitCode   *int    `json:"exitCode,omitempty"`
-	Signal     string  `json:"signal,omitempty"`
-	Stderr     string  `json:"stderr,omitempty"`     // last lines, at most 4 KiB
-	HTTPStatus int     `json:"httpStatus,omitempty"` //
-	Body       string  `json:"body,omitempty"`       // first bytes, at most 4 KiB
-	RPCCode    *int64  `json:"rpcCode,omitempty"`
-	RPCMessage string  `json:"rpcMessage,omitempty"`
-	RPCData    any     `json:"rpcData,omitempty"` // the server's raw JSON (json.RawMessage)
-	TimeoutMs  int64   `json:"timeoutMs,omitempty"`
-	Inputs     []Input `json:"inputs,omitempty"` // that a server misses
-	Hash       string  `json:"hash,omitempty"`   // of an entry that needs trust
-	Path       string  `json:"path,omitempty"`
-	Line       int     `json:"line,omitempty"`
-	Column     int     `json:"column,omitempty"`
+	Command      string  `json:"command,omitempty"`
+	ExitCode     *int    `json:"exitCode,omitempty"`
+	Signal       string  `json:"signal,omitempty"`
+	Stderr       string  `json:"stderr,omitempty"` // last lines, at most 4 KiB
+	HTTPStatus   int     `json:"httpStatus,omitempty"`
+	Challenge    string  `json:"challenge,omitempty"`    // WWW-Authenticate of a 401 or 403
+	Body         string  `json:"body,omitempty"`         // first bytes, at most 4 KiB
+	RetryAfterMs int64   `json:"retryAfterMs,omitempty"` // the server's wish
+	RPCCode      *int64  `json:"rpcCode,omitempty"`
+	RPCMessage   string  `json:"rpcMessage,omitempty"`
+	RPCData      any     `json:"rpcData,omitempty"` // the server's raw JSON (json.RawMessage)
+	TimeoutMs    int64   `json:"timeoutMs,omitempty"`
+	Inputs       []Input `json:"inputs,omitempty"` // that a server misses
+	Hash         string  `json:"hash,omitempty"`   // of an entry that needs trust
+	Path         string  `json:"path,omitempty"`
+	Line         int     `json:"line,omitempty"`
+	Column       int     `json:"column,omitempty"`
 }
 
 // Input is a value that only a person has, and what to ask for.

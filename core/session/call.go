@@ -117,6 +117,12 @@ func (s *Session) write(p *pending, again *retry) {
 		meta = s.meta
 	}
 	message := appendRequest((*buf)[:0], p.id, &p.call, meta, again)
+	if s.carrier != nil {
+		seq, err := s.carrier.SendMeta(p.ctx, message, s.requestMeta(p))
+		giveBuffer(buf, message)
+		s.written(p, seq, err)
+		return
+	}
 	if conn, ok := s.conn.(transport.Prompt); ok {
 		seq, sent, err := conn.TrySend(message)
 		if !sent && err == nil { // the server does not read: only this call may wait for it, not its caller
@@ -214,6 +220,10 @@ func asError(err *fault.Error) error {
 
 func (s *Session) outcomeOf(m *transport.Message, p *pending) ([]byte, *fault.Error) {
 	switch {
+	case m.Failed != nil && m.Unsent:
+		return nil, unwritten(s.name(m.Failed))
+	case m.Failed != nil:
+		return nil, s.name(m.Failed)
 	case m.TooLarge > 0:
 		return nil, s.errorf(fault.TooLarge, fault.StageReceive,
 			"server %q answered %s with %d bytes, more than limits.messageBytes allows; the session goes on", s.cfg.Server, p.what(), m.TooLarge)
@@ -322,8 +332,11 @@ func (p *pending) withdraw(reason func() *fault.Error) {
 	id := p.id
 	s.mu.Unlock()
 	p.abort(reason())
-	if tell {
+	switch {
+	case tell:
 		go s.tellCancelled(id)
+	case s.carrier != nil:
+		s.carrier.Cancel(id)
 	}
 }
 
@@ -332,6 +345,12 @@ const cancelPatience = 5 * time.Second
 
 func (s *Session) tellCancelled(id int64) {
 	defer s.guard()
+	if s.carrier != nil {
+		defer s.carrier.Cancel(id)
+		if s.modern.Load() { // there the end of the stream is the notice
+			return
+		}
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, cancelPatience)
 	defer cancel()
 	// Best effort: the caller has its outcome already.
@@ -451,7 +470,7 @@ func (s *Session) open(ctx context.Context, p *pending) (wait func() (json.RawMe
 func (s *Session) Notify(ctx context.Context, method string, params []byte) error {
 	buf := takeBuffer()
 	message := appendNotification((*buf)[:0], method, params)
-	_, err := s.conn.Send(ctx, message)
+	err := s.send(ctx, message, method)
 	giveBuffer(buf, message)
 	if err != nil {
 		return s.name(fault.From(err))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/transport"
 )
 
 const modernVersion = mcp.ProtocolVersion20260728
@@ -94,7 +95,7 @@ func plan(cfg Config) (_ Config, how begin, known bool, err error) {
 	}
 	k := cfg.Known
 	switch {
-	case cfg.Pin != "" && !mcp.IsModernProtocol(cfg.Pin):
+	case cfg.Legacy, cfg.Pin != "" && !mcp.IsModernProtocol(cfg.Pin):
 		return cfg, beginLegacy, false, nil
 	case k != nil && k.Modern && k.ProtocolVersion == modernVersion && slices.Contains(supported(k.Discover), modernVersion):
 		return cfg, beginModern, true, nil
@@ -116,8 +117,16 @@ func (e *ending) final() bool {
 	switch e.err.Code {
 	case fault.Timeout, fault.Canceled, fault.SpawnFailed, fault.ConnectFailed, fault.NeedsAuth, fault.Internal, fault.Config:
 		return true
+	case fault.HTTPStatus:
+		return !tellsEra(e.err)
 	}
 	return false
+}
+
+// tellsEra tells the refusals over HTTP that may mean "I do not know this method"
+// from those that are about the server or about us.
+func tellsEra(err *fault.Error) bool {
+	return err.Data != nil && err.Data.HTTPStatus/100 == 4 && err.Data.HTTPStatus != 403 && !err.Retryable
 }
 
 // attempt dials once. One of its results is nil.
@@ -125,6 +134,7 @@ func attempt(ctx context.Context, cfg Config, how begin) (*Session, *ending) {
 	s := newSession(cfg)
 	conn, err := cfg.Dial(ctx, s)
 	s.conn = conn
+	s.carrier, _ = conn.(transport.Carrier)
 	close(s.dialled)
 	if err != nil {
 		s.conn = nil

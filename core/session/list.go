@@ -40,6 +40,10 @@ func (s *Session) ListTools(ctx context.Context) (*ToolList, error) {
 			continue
 		}
 		seen[name] = struct{}{}
+		if reason := s.wrongHeaders(raw); reason != "" {
+			list.Unusable = append(list.Unusable, UnusableTool{name, reason})
+			continue
+		}
 		list.Tools = append(list.Tools, RawTool{Name: name, Raw: raw})
 	}
 	return list, nil

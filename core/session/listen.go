@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+
+	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/rawjson"
 )
 
 // A modern server tells of changed lists only on a subscriptions/listen request,
@@ -31,8 +34,11 @@ func (s *Session) listen() {
 func (s *Session) listenAgain(filter []byte, pause time.Duration) {
 	started := time.Now()
 	s.Start(&Call{Method: "subscriptions/listen", Params: filter, Done: func(_ []byte, err error) {
-		if err != nil { // refused, or the session is over
-			return
+		if err != nil {
+			if s.Ended() || !fault.From(err).Retryable { // or refused
+				return
+			}
+			s.unheard.Store(true)
 		}
 		if time.Since(started) > maxListenPause {
 			pause = listenPause
@@ -43,6 +49,20 @@ func (s *Session) listenAgain(filter []byte, pause time.Duration) {
 		})
 		context.AfterFunc(s.ctx, func() { again.Stop() })
 	}})
+}
+
+// heardAgain takes every granted list for changed, after a broken request was
+// replaced: what changed meanwhile was told to nobody.
+func (s *Session) heardAgain(params []byte) {
+	if !s.unheard.Swap(false) {
+		return
+	}
+	granted := rawjson.Get(params, "notifications")
+	for i, name := range []string{"toolsListChanged", "resourcesListChanged", "promptsListChanged"} {
+		if string(rawjson.Get(granted, name)) == "true" {
+			s.notices.add(notice{method: listChanged[i]})
+		}
+	}
 }
 
 // listenFilter asks for the list_changed notifications that the server declares; nil for none.

@@ -117,6 +117,7 @@ func (s *Session) notification(method string, params []byte) {
 	case "notifications/progress":
 		s.progress(params)
 	case acknowledged: // what was granted shows in what comes
+		s.heardAgain(params)
 	default:
 		s.notices.add(notice{method: method, params: bytes.Clone(params)})
 	}

@@ -139,7 +139,7 @@ func (s *Session) sendReply(id, result []byte, no *refusal) {
 		b = append(b, '}')
 	}
 	// It fails when the session ends, and then nobody waits for the reply.
-	_, _ = s.conn.Send(s.ctx, b)
+	_ = s.send(s.ctx, b, "")
 }
 
 // requestCancelled is the server's notifications/cancelled.

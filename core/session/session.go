@@ -29,6 +29,7 @@ type Config struct {
 	Capabilities json.RawMessage // declared client capabilities, a JSON object
 	Known        *Verdict        // what an earlier session found out; nil: probe
 	Pin          string          // a protocol version that the config demands; "" for any
+	Legacy       bool            // the transport has no modern era: do not probe
 	ProbeTimeout time.Duration   // for server/discover on stdio
 	Timeout      time.Duration   // for the handshake's and the lists' requests, each
 	Limits       Limits
@@ -82,8 +83,9 @@ type Info struct {
 // dropped and counted.
 type ToolList struct {
 	Tools      []RawTool
-	Dropped    int    // no object, or no string name
-	Duplicates int    // the first of one name wins
+	Dropped    int // no object, or no string name
+	Duplicates int // the first of one name wins
+	Unusable   []UnusableTool
 	TTLMs      *int64 // the smallest of all pages; nil: the server gave none
 	CacheScope string // "public" only if every page said so, else "private"
 }
@@ -94,6 +96,10 @@ type ItemList struct {
 	TTLMs      *int64
 	CacheScope string
 }
+
+// UnusableTool is a definition that the protocol says to drop: over HTTP, one whose
+// x-mcp-header annotations are wrong.
+type UnusableTool struct{ Name, Reason string }
 
 // RawTool is one definition with the one member that routing needs.
 type RawTool struct {
@@ -108,6 +114,7 @@ type Call struct {
 	Name       string        // tool name
 	Arguments  []byte        // raw JSON object; nil is sent as {}
 	Meta       []byte        // raw object merged into params._meta, or nil
+	Definition []byte        // raw definition of the tool, which says what goes into headers over HTTP; nil: not known
 	Timeout    time.Duration // 0: none
 	Spent      time.Duration // of Timeout, before Start: a call may have waited for its server
 	MaxTimeout time.Duration // ceiling where progress extends Timeout; 0: none
@@ -130,10 +137,11 @@ type Stats struct {
 // Session is one live conversation. Its methods are safe from any goroutine.
 type Session struct {
 	cfg      Config
-	conn     transport.Conn  // set before dialled is closed; nil if the dial failed
-	modern   atomic.Bool     // settled by the handshake
-	meta     []byte          // the members that a modern request's _meta needs
-	declared map[string]bool // client capabilities
+	conn     transport.Conn    // set before dialled is closed; nil if the dial failed
+	carrier  transport.Carrier // conn, if that is one
+	modern   atomic.Bool       // settled by the handshake
+	meta     []byte            // the members that a modern request's _meta needs
+	declared map[string]bool   // client capabilities
 
 	dialled chan struct{}
 	done    chan struct{}
@@ -154,6 +162,7 @@ type Session struct {
 	first    json.RawMessage               // the first page of tools that the handshake has fetched
 
 	listening          atomic.Bool
+	unheard            atomic.Bool // the listen request broke: changes may have been missed
 	unmatched, refused atomic.Int64
 	replies            atomic.Int64 // goroutines that hold a reply to the server
 }
@@ -187,6 +196,13 @@ func (s *Session) Stats() Stats {
 // Done is closed when the connection has ended for good (a process is reaped) and
 // Handler.Lost has returned.
 func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Ended tells whether the session takes no more requests.
+func (s *Session) Ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost != nil
+}
 
 // Close starts the end and returns at once: calls in flight fail with closed, and
 // the connection gets the grace. Later calls may only shorten it.

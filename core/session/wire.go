@@ -78,7 +78,7 @@ func judge(result []byte, err error) era {
 			return eraAgain
 		}
 		return eraLegacy
-	case f.Code == fault.RPCError, f.Code == fault.Protocol, f.Code == fault.TooLarge:
+	case f.Code == fault.RPCError, f.Code == fault.Protocol, f.Code == fault.TooLarge, f.Code == fault.HTTPStatus && tellsEra(f):
 		return eraLegacy
 	}
 	return eraLost

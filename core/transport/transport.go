@@ -20,11 +20,15 @@ type Message struct {
 	Error    []byte // raw JSON of the error object or nil
 	TooLarge int64  // > 0: a response over the message limit was skipped; this many bytes; only ID is set
 	Damaged  string // a response that is no acceptable JSON was skipped; what is wrong with it; only ID is set
+
+	// Failed ends the request ID in place of an answer: over HTTP one request can
+	// fail while the connection lives. Unsent tells that the server did not run it.
+	Failed *fault.Error
+	Unsent bool
 }
 
-// Receiver takes what the server sends. Both methods are called from one reader
-// goroutine, in the order of arrival, and must not block: whatever may take time
-// goes elsewhere.
+// Receiver takes what the server sends. Its methods are called one at a time, in the
+// order of arrival, and must not block: whatever may take time goes elsewhere.
 type Receiver interface {
 	Receive(m *Message)
 	// Closed is called exactly once, after the last Receive. err is never nil; it
@@ -58,6 +62,25 @@ type Conn interface {
 type Prompt interface {
 	// TrySend is Send without the wait; ok is false when only Send could take msg.
 	TrySend(msg []byte) (seq uint64, ok bool, err error)
+}
+
+// Meta is what a transport with headers has to know of a message beside its bytes.
+type Meta struct {
+	ID      int64  // of a request of ours; 0: a notification or a reply
+	Method  string // "" for a reply
+	Version string // the protocol version that the message is of; "" before that is settled
+	Modern  bool   // that version is 2026-07-28 or later
+	Headers map[string]string
+}
+
+// Carrier is a Conn of requests that travel one by one.
+type Carrier interface {
+	Conn
+	// SendMeta is Send with what becomes of the message's headers.
+	SendMeta(ctx context.Context, msg []byte, meta Meta) (seq uint64, err error)
+	// Cancel gives up request id: nothing more of it is received. In the modern era
+	// that is also how the server learns of it.
+	Cancel(id int64)
 }
 
 // Info says what is known of a connection from outside the protocol.

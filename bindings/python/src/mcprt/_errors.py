@@ -24,8 +24,8 @@ class MCPError(Exception):
     """A failure that the library reported.
 
     ``message`` says what happened, to which server, and what to do next. ``data`` has the details as fields, under
-    the names of the C API: ``command``, ``exitCode``, ``signal``, ``stderr``, ``httpStatus``, ``body``, ``rpcCode``,
-    ``rpcMessage``, ``timeoutMs``. ``result`` is set where a call failed: a tool result that a model can be shown.
+    the names of the C API: ``command``, ``exitCode``, ``signal``, ``stderr``, ``httpStatus``, ``body``,
+    ``challenge``, ``retryAfterMs``, ``rpcCode``, ``rpcMessage``, ``timeoutMs``. ``result`` is set where a call failed: a tool result that a model can be shown.
     """
 
     code: str = "internal"
