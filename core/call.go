@@ -157,7 +157,7 @@ func (op *callOp) find(snap *Snapshot) (target, error) {
 	}
 	v := snap.index[r.Server]
 	if v == nil {
-		return target{}, unknownServer(snap, r.Server)
+		return target{}, op.m.unknownServer(snap, r.Server)
 	}
 	if r.Method != "" {
 		return target{view: v}, nil
@@ -410,7 +410,7 @@ func (m *Manager) await(ctx context.Context, name string, deadline time.Time) (v
 	s := m.servers[name]
 	if s == nil {
 		m.mu.Unlock()
-		return nil, 0, unknownServer(m.snap.Load(), name)
+		return nil, 0, m.unknownServer(m.snap.Load(), name)
 	}
 	s.waiting++
 	m.mu.Unlock()

@@ -33,7 +33,7 @@ func (m *Manager) listVerb(ctx context.Context, req []byte) (Reply, error) {
 	}
 	snap := m.snap.Load()
 	if r.Server != "" && snap.index[r.Server] == nil {
-		return Reply{}, unknownServer(snap, r.Server)
+		return Reply{}, m.unknownServer(snap, r.Server)
 	}
 	b := appendRevision(nil, snap.rev)
 	switch r.Kind {

@@ -87,8 +87,8 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestReloadOfBrokenFiles: a file that cannot be read costs its own servers only,
-// and where nothing can be discovered nothing is touched.
+// TestReloadOfBrokenFiles: a file that cannot be read, half written by an editor
+// say, counts as it was; where nothing can be discovered nothing is touched.
 func TestReloadOfBrokenFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a0, b0 := echo(), echo()
@@ -98,8 +98,11 @@ func TestReloadOfBrokenFiles(t *testing.T) {
 		r.must(VerbConnect, `{}`)
 		write(t, filepath.Join(dir, ".mcp.json"), `{"mcpServers":{"a":{"command":"scripted",`)
 		a := r.must(VerbReload, `{}`)
-		if got := a.names("tools"); !slices.Equal(got, []string{"mcp_b_echo"}) || b0.Counts().Dials != 1 {
-			t.Errorf("tools %v, %d dials", got, b0.Counts().Dials)
+		if got := a.names("tools"); !slices.Equal(got, []string{"mcp_a_echo", "mcp_b_echo"}) || a0.Counts().Dials != 1 || b0.Counts().Dials != 1 {
+			t.Errorf("tools %v, %d and %d dials", got, a0.Counts().Dials, b0.Counts().Dials)
+		}
+		if got := changed(a); got != "added [] removed [] changed [] kept [a b]" || len(a.diagnosed("last_good")) != 1 {
+			t.Errorf("%s, diagnostics %v", got, a.obj["diagnostics"])
 		}
 		found := false
 		for _, d := range a.obj["diagnostics"].([]any) {
@@ -116,7 +119,7 @@ func TestReloadOfBrokenFiles(t *testing.T) {
 		if e := a.obj["errors"].(map[string]any); e[".mcp.json"] == nil || changed(a) != "added [] removed [] changed [] kept []" {
 			t.Errorf("without a directory: %s", a.raw)
 		}
-		if b0.Counts().Dials != 1 || b0.Counts().Live != 1 || len(a.names("tools")) != 1 {
+		if b0.Counts().Dials != 1 || b0.Counts().Live != 1 || len(a.names("tools")) != 2 {
 			t.Errorf("the running server was touched: %s", a.raw)
 		}
 		r.must(VerbCall, `{"tool":"mcp_b_echo"}`)
@@ -340,6 +343,9 @@ func TestTrustedDuplicates(t *testing.T) {
 		got := r.must(VerbConnect, both)
 		if dials := a.Counts().Dials + b.Counts().Dials; dials != 1 || len(got.names("tools")) != 1 {
 			t.Errorf("%d dials, tools %v", dials, got.names("tools"))
+		}
+		if a := r.do(VerbCall, `{"server":"b","tool":"echo"}`); a.code() != "unknown_server" || !strings.Contains(a.raw, `same connection as \"a\"`) {
+			t.Errorf("the second name: %s", a.raw)
 		}
 		r.m.Close(0)
 	})

@@ -140,6 +140,7 @@ func (m *Manager) connectVerb(ctx context.Context, req []byte) (Reply, error) {
 	}
 	m.mu.Lock()
 	var chosen []*server
+	var unknown []string
 	if r.Only == nil {
 		for _, s := range m.servers {
 			chosen = append(chosen, s)
@@ -148,11 +149,16 @@ func (m *Manager) connectVerb(ctx context.Context, req []byte) (Reply, error) {
 	for _, name := range r.Only {
 		if s := m.servers[name]; s != nil {
 			chosen = append(chosen, s)
-		} else if rep.errors[name] == nil {
-			rep.errors[name] = unknownServer(m.snap.Load(), name)
+		} else {
+			unknown = append(unknown, name)
 		}
 	}
 	m.mu.Unlock()
+	for _, name := range unknown {
+		if rep.errors[name] == nil {
+			rep.errors[name] = m.unknownServer(m.snap.Load(), name)
+		}
+	}
 	kind := evStart
 	if r.Restart {
 		kind = evRestart
@@ -331,7 +337,7 @@ func (m *Manager) disconnectVerb(ctx context.Context, req []byte) (Reply, error)
 	m.mu.Lock()
 	if r.Server != nil && m.servers[*r.Server] == nil {
 		m.mu.Unlock()
-		return Reply{}, unknownServer(m.snap.Load(), *r.Server)
+		return Reply{}, m.unknownServer(m.snap.Load(), *r.Server)
 	}
 	for name, s := range m.servers {
 		if r.Server != nil && name != *r.Server {
@@ -370,12 +376,21 @@ func names(servers []*server) []string {
 }
 
 // unknownServer names the servers there are, so that a typo is found at once.
-func unknownServer(snap *Snapshot, name string) *fault.Error {
+//
+// Never under the lock.
+func (m *Manager) unknownServer(snap *Snapshot, name string) *fault.Error {
 	var have []string
 	for _, v := range snap.servers {
 		have = append(have, v.name)
 	}
 	e := fault.New(fault.UnknownServer, "", "there is no server %q; known are: %s", name, some(have))
+	if found := m.result(); found != nil {
+		for _, c := range found.Entries {
+			if c.Name == name && c.DuplicateOf != "" {
+				e = fault.New(fault.UnknownServer, "", "server %q is the same connection as %q, which runs in its place with its own filters; use that name, or make the two differ", name, c.DuplicateOf)
+			}
+		}
+	}
 	e.Server = name
 	return e
 }

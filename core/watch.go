@@ -45,13 +45,9 @@ func newWatcher(m *Manager) *watcher {
 	return &watcher{m: m, poke: make(chan struct{}, 1), emptied: map[string]time.Time{}}
 }
 
-// lastGood is what discovery falls back on; without watching it has nothing.
-func (w *watcher) lastGood() *config.LastGood {
-	if w.m.opts.Watch == "off" {
-		return nil
-	}
-	return &w.good
-}
+// lastGood is what discovery falls back on, watched or not: a reload in the moment
+// in which an editor saves must not stop the file's servers.
+func (w *watcher) lastGood() *config.LastGood { return &w.good }
 
 // follow takes over what a discovery looked at, and begins to watch with the first.
 func (w *watcher) follow(found *config.Result) {

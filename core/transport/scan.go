@@ -125,7 +125,8 @@ func (e *envelope) scan(b []byte, i int) int {
 	}
 }
 
-// finish checks that the object is a JSON-RPC message and gives it out.
+// finish checks that the object is a JSON-RPC message and gives it out. An answer
+// with neither a result nor an error is one: its call must fail, not wait.
 func (e *envelope) finish(end int, m *Message) error {
 	switch {
 	case end == deep:
@@ -146,7 +147,7 @@ func (e *envelope) finish(end int, m *Message) error {
 		m.Method = methodName(raw[1 : len(raw)-1])
 		return nil
 	}
-	if m.ID == nil || m.Result == nil && m.Error == nil {
+	if m.ID == nil || string(m.ID) == "null" && m.Result == nil && m.Error == nil {
 		return errEnvelope
 	}
 	if m.Result != nil && string(m.Error) == "null" {

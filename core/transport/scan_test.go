@@ -74,7 +74,7 @@ func TestScanRefuses(t *testing.T) {
 		{`{"level":30,"id":1,"result":{},"method":"GET"}`, errEnvelope},
 		{`{"jsonrpc":"1.0","id":1,"result":1}`, errEnvelope},
 		{`{"jsonrpc":2.0,"id":1,"result":1}`, errEnvelope},
-		{`{"jsonrpc":"2.0","id":1}`, errEnvelope},
+		{`{"jsonrpc":"2.0","id":null}`, errEnvelope},
 		{`{"jsonrpc":"2.0","result":1}`, errEnvelope},
 		{`{"jsonrpc":"2.0","id":{},"result":1}`, errEnvelope},
 		{`{"jsonrpc":"2.0","id":[1],"result":1}`, errEnvelope},
