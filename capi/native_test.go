@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mcprt/mcprt/core/mcptest"
 )
 
 // strict is what our own C must compile under; cgo's generated C could not.
@@ -234,6 +236,7 @@ var libraries = map[string]*built{
 }
 
 func TestMain(m *testing.M) {
+	mcptest.Main() // real_test.go's servers are this binary
 	code := m.Run()
 	for _, l := range libraries {
 		if l.path != "" {
