@@ -268,7 +268,12 @@ func explain(server string, err *fault.Error, took time.Duration) *fault.Error {
 	case fault.Canceled:
 		e.Message = fmt.Sprintf("connecting to server %q was cancelled after %d ms", server, took.Milliseconds())
 	case fault.Exited, fault.Closed, fault.SpawnFailed, fault.ConnectFailed:
-		e.Message = fmt.Sprintf("connecting to server %q failed after %d ms: %s", server, took.Milliseconds(), e.Message)
+		name := fmt.Sprintf("server %q", server)
+		who := " to " + name
+		if strings.Contains(e.Message, name) { // one name a sentence
+			who = ""
+		}
+		e.Message = fmt.Sprintf("connecting%s failed after %d ms: %s", who, took.Milliseconds(), e.Message)
 	case fault.Timeout:
 		if e.Data == nil {
 			e.Data = &fault.Data{}
