@@ -107,7 +107,7 @@ func (p *painter) table(header []string, rows [][]cell) {
 		for i, c := range row {
 			if i == len(row)-1 {
 				if p.width > 0 {
-					c.text = runewidth.Truncate(c.text, max(p.width-used, 10), "…")
+					c.text = cut(c.text, max(p.width-used, 10))
 				}
 				line.WriteString(p.paint(c.style, c.text))
 				continue
@@ -154,7 +154,7 @@ func (s *spinner) turn() {
 			s.mu.Lock()
 			line := fmt.Sprintf("%c %s  %.1f s", frames[i%len(frames)], s.text, time.Since(start).Seconds())
 			s.mu.Unlock()
-			fmt.Fprintf(s.out, "\r\x1b[K%s", runewidth.Truncate(line, s.out.width-1, "…"))
+			fmt.Fprintf(s.out, "\r\x1b[K%s", cut(line, s.out.width-1))
 		}
 	}
 }
@@ -173,4 +173,12 @@ func (s *spinner) end() {
 		close(s.stop)
 	}
 	<-s.done
+}
+
+// cut shortens one line to width columns; 0 leaves it.
+func cut(line string, width int) string {
+	if width <= 0 {
+		return line
+	}
+	return runewidth.Truncate(line, width, "…")
 }
