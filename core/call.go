@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -44,6 +43,7 @@ type callOp struct {
 	began   time.Time
 	timeout time.Duration // from submit on; 0: none
 	resends int
+	signIns int // that this call has waited for
 
 	mu       sync.Mutex
 	stop     func() // ends what the call does at the moment
@@ -260,10 +260,9 @@ func (op *callOp) ended(t target, err error) {
 	switch f.Code {
 	case fault.Exited, fault.Disconnected, fault.Closed, fault.ConnectFailed:
 	case fault.NeedsAuth:
-		if f.Data != nil && f.Data.HTTPStatus == http.StatusUnauthorized { // a 403 is about this call alone
-			op.m.report(t.view, evAuth, f)
+		if !op.authorize(t, f) {
+			op.fail(op.about(f))
 		}
-		op.fail(op.about(f))
 		return
 	default:
 		if headerMismatch(f) && op.resends == 0 && op.req.Method == "" && op.req.Retry != "never" {
@@ -279,7 +278,7 @@ func (op *callOp) ended(t target, err error) {
 		op.m.report(t.view, evLost, f) // the session may tell us before it tells the manager: the next call must not meet it again
 	}
 	unsent := session.NeverWritten(err)
-	if op.mayResend(t, unsent) && op.resends < maxResends && op.m.ctx.Err() == nil {
+	if op.mayResend(t, unsent) && op.resends-op.signIns < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
 		op.later()
 		return

@@ -336,7 +336,11 @@ func (m *Manager) lookUpLazy(s *server) {
 	if err != nil {
 		return // the start will say why
 	}
-	if stored := m.store.place(e, resolved).load(); stored != nil {
+	creds, err := m.credentials.of(e, resolved)
+	if err != nil {
+		return
+	}
+	if stored := m.store.place(e, resolved, principal(creds)).load(); stored != nil {
 		m.fire(s, event{kind: evCached, gen: gen, tools: stored.set})
 	}
 }

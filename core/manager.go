@@ -24,15 +24,16 @@ import (
 // goroutine. Lock rule: mu is the only lock that guards state, it is never held
 // during I/O, a host call or another lock.
 type Manager struct {
-	host    Host
-	opts    *Options
-	env     config.Env
-	deps    deps
-	policy  policy
-	mint    mintFunc
-	store   *files
-	inputs  inputs
-	helpers *helpers
+	host        Host
+	opts        *Options
+	env         config.Env
+	deps        deps
+	policy      policy
+	mint        mintFunc
+	store       *files
+	inputs      inputs
+	helpers     *helpers
+	credentials *credentials
 
 	ctx  context.Context // ends with errClosed
 	end  context.CancelCauseFunc
@@ -96,7 +97,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	}
 	m.capabilities = declare(opts.Answers, true)
 	m.remoteCapabilities = declare(opts.Answers, slices.Contains(opts.Answers, "roots"))
-	m.helpers, m.watcher = newHelpers(m), newWatcher(m)
+	m.helpers, m.watcher, m.credentials = newHelpers(m), newWatcher(m), newCredentials(m)
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
 	m.ctx, m.end = context.WithCancelCause(context.Background())
@@ -217,6 +218,7 @@ func (m *Manager) Close(graceMs int32) {
 	case <-over:
 	case <-limit.C:
 	}
+	m.credentials.close()
 	m.flush()
 	close(m.closing)
 }
