@@ -79,7 +79,7 @@ func (at *attempt) fail(err error) {
 	case fault.NeedsAuth:
 		kind = evAuth
 	}
-	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f, more: kind == evAuth && at.m.wantsMore(at.entry, f)})
+	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f, helps: kind == evAuth && at.m.mayHelp(at.entry, f)})
 }
 
 func (at *attempt) connect(ctx context.Context) (*connection, error) {

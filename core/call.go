@@ -61,7 +61,7 @@ func (m *Manager) startCall(tag uint64, req []byte, out *outcome) func() {
 		if !m.goSafe(op.own) {
 			op.fail(errClosed)
 		}
-		return func() {}
+		return op.cancel
 	}
 	op.route()
 	return op.cancel
@@ -405,6 +405,11 @@ func (op *callOp) demand() {
 // zero, is put off by the time for which the host is asked what the server needs:
 // asked says how long that was.
 func (m *Manager) await(ctx context.Context, name string, deadline time.Time) (view *serverView, asked time.Duration, err error) {
+	return m.awaitAfter(ctx, name, deadline, nil)
+}
+
+// awaitAfter is await of a server that begin starts, rather than a demand.
+func (m *Manager) awaitAfter(ctx context.Context, name string, deadline time.Time, begin func(*server)) (view *serverView, asked time.Duration, err error) {
 	m.mu.Lock()
 	s := m.servers[name]
 	if s == nil {
@@ -418,7 +423,10 @@ func (m *Manager) await(ctx context.Context, name string, deadline time.Time) (v
 		s.waiting--
 		m.mu.Unlock()
 	}()
-	refused := m.fire(s, event{kind: evDemand}).refuse
+	if begin != nil {
+		begin(s)
+	}
+	refused := begin == nil && m.fire(s, event{kind: evDemand}).refuse
 	for {
 		m.mu.Lock()
 		v := &serverView{viewState: s.view()}

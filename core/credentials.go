@@ -208,17 +208,21 @@ func (m *Manager) signIn(ctx context.Context, e *config.Entry, challenge string,
 	return ended(ctx, a.SignIn(ctx, challenge, since, m.prompt(e.Name)))
 }
 
-// wantsMore tells that a server refused for want of scopes that were not asked for yet.
-func (m *Manager) wantsMore(e *config.Entry, f *fault.Error) bool {
+// mayHelp tells whether another sign-in can cure a refusal: scopes are wanted that
+// were not asked for yet, or a token that the server took before is no good any more.
+func (m *Manager) mayHelp(e *config.Entry, f *fault.Error) bool {
 	if f.Data == nil {
 		return false
 	}
-	scopes, ok := auth.InsufficientScope(auth.ParseChallenges([]string{f.Data.Challenge}))
-	if !ok {
+	a, err := m.credentials.known(e)
+	if err != nil || a == nil {
 		return false
 	}
-	a, err := m.credentials.known(e)
-	return err == nil && a != nil && !a.Covers(scopes)
+	if f.Data.HTTPStatus == http.StatusUnauthorized {
+		return a.Worked()
+	}
+	scopes, ok := auth.InsufficientScope(auth.ParseChallenges([]string{f.Data.Challenge}))
+	return ok && !a.Covers(scopes)
 }
 
 // authorize follows a call that was refused for want of valid credentials. true: it
@@ -246,7 +250,7 @@ func (op *callOp) authorize(t target, f *fault.Error) bool {
 		op.later()
 		return true
 	case http.StatusForbidden:
-		if !m.wantsMore(e, f) {
+		if !m.mayHelp(e, f) {
 			return false
 		}
 		op.signIns++

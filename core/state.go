@@ -140,7 +140,7 @@ type facts struct {
 	waiters   bool    // somebody waits for this server
 	asks      bool    // the host can be asked for inputs
 	signsIn   bool    // a person can be asked to sign in
-	more      bool    // of evAuth: the server wants scopes that were not asked for yet
+	helps     bool    // of evAuth: another sign-in may cure it
 	authorize bool    // of a host's start: it may ask
 	permanent bool    // of evFailed: trying again cannot help
 	jitter    float64 // 0..1
@@ -390,8 +390,8 @@ func (m machine) attempt(kind evKind, f facts) (machine, action) {
 	case evAuth:
 		m.state, m.settled = stateNeedsAuth, true
 		// A token that was just got and is refused will not get better by another one,
-		// unless the server says what it lacks.
-		useful := m.signIns == 0 || f.more && m.signIns < maxSignIns
+		// unless the server says what it lacks, or took it before.
+		useful := m.signIns == 0 || f.helps && m.signIns < maxSignIns
 		m.asking = f.signsIn && useful && (f.waiters || m.authorize)
 		m.authorize = m.authorize && m.asking
 		return m, action{newError: true, cancel: !m.asking, ask: m.asking}

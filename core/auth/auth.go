@@ -60,6 +60,7 @@ type Credentials struct {
 	loaded  bool
 	grant   *grant // immutable; nil: none
 	stored  string // the access token that the store is known to have had last
+	worked  string // the access token that the server took last
 	nonce   string // the server's last DPoP nonce
 	asNonce string // the authorization server's
 }

@@ -280,3 +280,9 @@ func (c *Credentials) endpoint(name, raw string, own bool) (*url.URL, error) {
 func (f *found) supportsPKCE() bool {
 	return slices.Contains(f.as.Challenges, "S256") || f.legacy && len(f.as.Challenges) == 0
 }
+
+// Offered tells whether a server that works without a sign-in says where one can be had.
+func (c *Credentials) Offered(ctx context.Context) (bool, error) {
+	meta, err := c.resource(ctx, "")
+	return meta != nil, err
+}

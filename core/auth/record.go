@@ -165,6 +165,14 @@ func (c *Credentials) View() *View {
 	return v
 }
 
+// Worked tells whether the server has taken the token in use before.
+func (c *Credentials) Worked() bool {
+	g := c.held()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return g != nil && g.Access != "" && g.Access == c.worked
+}
+
 // Covers tells whether the scopes were asked for by the sign-in in use.
 func (c *Credentials) Covers(scopes []string) bool {
 	g := c.held()

@@ -122,6 +122,11 @@ func (t *tripper) send(req *http.Request, g *grant) (*http.Response, error) {
 		}
 	}
 	resp, err := t.base.RoundTrip(next)
+	if err == nil && g != nil && resp.StatusCode != http.StatusUnauthorized {
+		c.mu.Lock()
+		c.worked = g.Access
+		c.mu.Unlock()
+	}
 	if err == nil {
 		if nonce := resp.Header.Get("DPoP-Nonce"); nonce != "" && len(nonce) < 4096 {
 			c.mu.Lock()
