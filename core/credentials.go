@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -162,11 +164,14 @@ func (c *credentials) hasKeyring() bool {
 	return address != "" && address == config.ProcessEnv().Value(bus)
 }
 
-func (c *credentials) close() {
+// close waits, as long as ctx lasts, for tokens that are on their way: a refresh whose
+// answer is lost may cost the sign-in.
+func (c *credentials) close(ctx context.Context) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, made := range c.made {
-		made.Close()
+	made := slices.Collect(maps.Values(c.made))
+	c.mu.Unlock()
+	for _, a := range made {
+		a.Close(ctx)
 	}
 }
 

@@ -205,18 +205,20 @@ func (m *Manager) Close(graceMs int32) {
 	limit := time.NewTimer(grace + time.Second)
 	defer limit.Stop()
 	over := make(chan struct{})
+	ctx, cancel := context.WithTimeout(context.Background(), grace+time.Second)
+	defer cancel()
 	safe.Go(nil, func() {
 		for _, ch := range ending {
 			<-ch
 		}
 		m.work.Wait()
+		m.credentials.close(ctx)
 		close(over)
 	})
 	select {
 	case <-over:
 	case <-limit.C:
 	}
-	m.credentials.close()
 	m.flush()
 	close(m.closing)
 }

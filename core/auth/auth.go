@@ -11,11 +11,13 @@
 package auth
 
 import (
+	"context"
 	"crypto/tls"
 	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
 )
@@ -54,36 +56,56 @@ type Credentials struct {
 	fetch *fetcher
 	near  atomic.Uint32 // reach of the server as its connections show it
 
-	gate chan struct{} // holds one token: who has it changes the grant
+	gate    chan struct{} // who fills it changes the grant: never held while a person is waited for
+	signing chan struct{} // who fills it asks a person
 
 	mu      sync.Mutex
 	loaded  bool
-	grant   *grant // immutable; nil: none
-	stored  string // the access token that the store is known to have had last
-	worked  string // the access token that the server took last
-	nonce   string // the server's last DPoP nonce
-	asNonce string // the authorization server's
+	grant   *grant    // immutable; nil: none
+	stored  string    // the access token that the store is known to have had last
+	placed  bool      // near is known from a connection
+	failed  time.Time // when a renewal failed
+	worked  string    // the access token that the server took last
+	nonce   string    // the server's last DPoP nonce
+	asNonce string    // the authorization server's
 }
 
 // New makes the credentials of a server. Nothing is read or sent yet.
 func New(cfg Config) *Credentials {
-	c := &Credentials{cfg: cfg, url: cfg.URL, gate: make(chan struct{}, 1)}
+	c := &Credentials{cfg: cfg, url: cfg.URL, gate: make(chan struct{}, 1), signing: make(chan struct{}, 1)}
 	c.key = storeKey("grant", cfg.Server, canonical(cfg.URL), cfg.ClientID, cfg.grant())
 	c.near.Store(uint32(reachOfHost(cfg.URL.Hostname())))
 	c.fetch = newFetcher(cfg.Server, func() reach { return reach(c.near.Load()) }, cfg.TLS, cfg.Proxy)
 	return c
 }
 
-// Close lets go of idle connections.
-func (c *Credentials) Close() { c.fetch.close() }
+// Close waits for a renewal that is on its way, as long as ctx lasts, and lets go of
+// idle connections.
+func (c *Credentials) Close(ctx context.Context) {
+	select {
+	case c.gate <- struct{}{}:
+		<-c.gate
+	case <-ctx.Done():
+	}
+	c.fetch.close()
+}
 
 // Interactive tells that a person is needed to get a token.
 func (c *Credentials) Interactive() bool { return c.cfg.grant() == GrantCode }
 
 // seen notes where a connection to the server itself led.
 func (c *Credentials) seen(address string) {
-	if at, err := netip.ParseAddrPort(address); err == nil && reachOf(at.Addr()) != special {
-		c.near.Store(uint32(reachOf(at.Addr())))
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || reachOf(at.Addr()) == special {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Once public is public for ever: a name that leads inside later must not open the
+	// inside to what the server names.
+	if now := uint32(reachOf(at.Addr())); !c.placed || reach(now) == public {
+		c.placed = true
+		c.near.Store(now)
 	}
 }
 
@@ -97,7 +119,8 @@ func (c *Credentials) Secrets() []string {
 	defer c.mu.Unlock()
 	var list []string
 	if g := c.grant; g != nil {
-		list = append(list, g.Access, g.Refresh, g.Client.Secret)
+		list = append(list, g.Access, g.Refresh, g.Client.Secret, g.Key)
 	}
-	return list
+	s := &c.cfg.Settings
+	return append(list, s.ClientSecret, s.PrivateKey, s.Assertion, s.IDToken, s.IDPClientSecret)
 }

@@ -158,9 +158,9 @@ func (cb *callback) paste(text string) (url.Values, bool) {
 		return nil, false
 	}
 	query := strings.TrimPrefix(text, "?")
-	if strings.Contains(text, "://") {
+	if strings.HasPrefix(text, cb.at.Scheme+":") {
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != cb.at.Scheme || u.Host != cb.at.Host || u.Path != cb.at.Path {
+		if err != nil || u.Scheme != cb.at.Scheme || u.Host != cb.at.Host || u.Path != cb.at.Path || u.Opaque != cb.at.Opaque {
 			return nil, false
 		}
 		query = u.RawQuery

@@ -137,6 +137,7 @@ func (p *challengeParser) value() (string, bool) {
 				b.WriteByte(p.s[p.i])
 			}
 		}
+		p.i = len(p.s)
 		return "", false
 	}
 	start := p.i

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,7 +84,10 @@ func (c *Credentials) register(ctx context.Context, f *found, redirect *callback
 		oauthError
 	}
 	if err := json.Unmarshal(r.body, &answer); err != nil || r.status/100 != 2 || answer.ID == "" {
-		why := "HTTP " + http.StatusText(r.status)
+		if f.as.guessed {
+			return client{}, c.errorf(fault.NeedsAuth, `it publishes nothing about how to sign in, so mcprt cannot; give a token in "headers", or "oauth":{"metadataUrl":"…"} in its config`)
+		}
+		why := "HTTP " + strconv.Itoa(r.status)
 		if answer.Code != "" {
 			why = answer.oauthError.String()
 		}

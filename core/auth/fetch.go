@@ -121,6 +121,7 @@ type fetcher struct {
 	pool   *http.Transport // guarded at dial
 	own    *http.Transport // for what the config itself names
 	via    *http.Transport // through the proxy
+	dialer *net.Dialer     // of pool
 }
 
 func newFetcher(server string, from func() reach, secure *tls.Config, proxy func(*url.URL) (*url.URL, error)) *fetcher {
@@ -130,7 +131,7 @@ func newFetcher(server string, from func() reach, secure *tls.Config, proxy func
 		secure.Certificates = nil // the client certificate is for the server alone
 	}
 	plain := net.Dialer{Timeout: 10 * time.Second}
-	guarded := net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+	guarded := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil || !f.from().allows(reachOf(to.Addr())) {
 			return errBlocked
@@ -141,7 +142,8 @@ func newFetcher(server string, from func() reach, secure *tls.Config, proxy func
 		return &http.Transport{DialContext: d.DialContext, TLSClientConfig: secure.Clone(), ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
 			MaxIdleConns: 4, IdleConnTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10}
 	}
-	f.pool, f.own, f.via = make(&guarded), make(&plain), make(&plain)
+	f.pool, f.own, f.via = make(guarded), make(&plain), make(&plain)
+	f.dialer = guarded
 	f.via.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
 	return f
 }

@@ -24,12 +24,6 @@ const (
 // refused, nil when the request had none; nil without an error: asking again would
 // give the same.
 func (c *Credentials) obtain(ctx context.Context, used *grant, list []Challenge) (*grant, error) {
-	select {
-	case c.gate <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	defer func() { <-c.gate }()
 	if g := c.held(); newer(g, used) {
 		return g, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"runtime/debug"
 	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
@@ -20,32 +21,79 @@ func (c *Credentials) token(ctx context.Context) (*grant, error) {
 	if !g.stale(now) {
 		return g, nil
 	}
-	next, err := c.renew(ctx, g)
-	if err != nil && !g.expired(now) {
+	usable := !g.expired(now)
+	c.mu.Lock()
+	failing := now.Sub(c.failed) < failurePause
+	c.mu.Unlock()
+	if usable && failing { // one that still serves is not held up again and again
+		return g, nil
+	}
+	next, err := c.refused(ctx, g, nil)
+	if err != nil && usable && ctx.Err() == nil {
+		c.mu.Lock()
+		c.failed = now
+		c.mu.Unlock()
 		return g, nil
 	}
 	return next, err
 }
 
+// failurePause is how long after a failure a token that is about to end is not
+// renewed again.
+const failurePause = 10 * time.Second
+
+// renewLimit bounds a renewal: the wait for another process's, and one's own.
+const renewLimit = 90 * time.Second
+
+// apart runs f, which holds the gate meanwhile. When ctx ends f goes on: a request
+// that its caller gave up must not lose the token that is on its way.
+func (c *Credentials) apart(ctx context.Context, f func(context.Context) (*grant, error)) (*grant, error) {
+	type result struct {
+		g   *grant
+		err error
+	}
+	select {
+	case c.gate <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	done := make(chan result, 1)
+	go func() {
+		r := result{err: c.errorf(fault.Internal, "its sign-in could not be renewed")}
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: fault.Caught(p, debug.Stack())}
+			}
+			<-c.gate
+			done <- r
+		}()
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit)
+		defer cancel()
+		r.g, r.err = f(own)
+	}()
+	select {
+	case r := <-done:
+		return r.g, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // refused gives another grant than the one with which a request was refused; nil:
 // there is none without a person. used may be nil.
 func (c *Credentials) refused(ctx context.Context, used *grant, list []Challenge) (*grant, error) {
-	if !c.Interactive() {
-		return c.obtain(ctx, used, list)
-	}
-	return c.renew(ctx, used)
+	return c.apart(ctx, func(ctx context.Context) (*grant, error) {
+		if !c.Interactive() {
+			return c.obtain(ctx, used, list)
+		}
+		return c.renew(ctx, used)
+	})
 }
 
 // renew replaces used, which may be nil: by what this or another process has stored
 // since, else by a refresh. Everybody who shares the store waits for one refresh:
 // many servers take a second use of a refresh token for theft, and revoke all.
 func (c *Credentials) renew(ctx context.Context, used *grant) (*grant, error) {
-	select {
-	case c.gate <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	defer func() { <-c.gate }()
 	if g := c.held(); newer(g, used) {
 		return g, nil
 	}

@@ -24,7 +24,7 @@ const maxTries = 4
 
 func (t *tripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := t.c
-	if !sameOrigin(req.URL, c.url) { // never elsewhere, whatever leads there
+	if !sameOrigin(req.URL, c.url) || c.url.Scheme != "https" && !IsLoopbackHost(c.url.Hostname()) { // never elsewhere, whatever leads there
 		return t.base.RoundTrip(req)
 	}
 	ctx := req.Context()

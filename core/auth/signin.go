@@ -30,14 +30,20 @@ type Ask func(ctx context.Context, p Prompt) (callbackURL string, err error)
 // that was done meanwhile for another request serves this one, too. One runs at a time.
 func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.Time, ask Ask) error {
 	select {
-	case c.gate <- struct{}{}:
+	case c.signing <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-c.gate }()
+	defer func() { <-c.signing }()
 	list := ParseChallenges([]string{challenge})
 	which, dpop := ours(list)
 	wanted := splitScopes(which.Params["scope"])
+	if err := c.fetch.check(c.url, true); err != nil {
+		return c.errorf(fault.NeedsAuth, "it is not signed in to: the token would go to its url, but %w", err)
+	}
+	if which.Scheme == "" && len(list) > 0 {
+		return c.errorf(fault.NeedsAuth, `it asks for %q credentials, which no sign-in gives; put them into "headers"`, shorten(list[0].Scheme, 40))
+	}
 	before := c.held()
 	if before != nil && before.Access != "" && before.ObtainedAt.After(since) && covers(before.Scopes, wanted) {
 		return nil
@@ -56,15 +62,18 @@ func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.T
 	if err != nil {
 		return err
 	}
-	unlock, err := c.cfg.Store.Lock(ctx, c.key)
-	if err != nil {
-		c.cfg.Warn("credentials_not_stored", "the sign-in to server \""+c.cfg.Server+"\" may be lost, since its place is locked: "+err.Error())
-		c.adopt(g)
-		return nil
-	}
-	defer unlock()
-	c.keep(g)
-	return nil
+	_, err = c.apart(ctx, func(ctx context.Context) (*grant, error) {
+		unlock, err := c.cfg.Store.Lock(ctx, c.key)
+		if err != nil {
+			c.cfg.Warn("credentials_not_stored", "the sign-in to server \""+c.cfg.Server+"\" lasts only as long as this process, since its place is locked: "+err.Error())
+			c.adopt(g)
+			return g, nil
+		}
+		defer unlock()
+		c.keep(g)
+		return g, nil
+	})
+	return err
 }
 
 // bound refuses to take what the config gave for one authorization server to

@@ -104,7 +104,7 @@ func (c *Credentials) tokenRequest(ctx context.Context, at *url.URL, own bool, w
 			c.asNonce = nonce
 			c.mu.Unlock()
 		}
-		reply, err := c.readToken(at, r)
+		reply, err := c.readToken(at, r, form)
 		if no, ok := err.(*refusal); ok && no.code == "use_dpop_nonce" && key != "" && !again && r.header.Get("DPoP-Nonce") != "" {
 			continue
 		}
@@ -112,7 +112,7 @@ func (c *Credentials) tokenRequest(ctx context.Context, at *url.URL, own bool, w
 	}
 }
 
-func (c *Credentials) readToken(at *url.URL, r *reply) (*tokenReply, error) {
+func (c *Credentials) readToken(at *url.URL, r *reply, form url.Values) (*tokenReply, error) {
 	var t tokenReply
 	err := json.Unmarshal(r.body, &t)
 	switch {
@@ -122,6 +122,7 @@ func (c *Credentials) readToken(at *url.URL, r *reply) (*tokenReply, error) {
 		}
 		return &t, nil
 	case err == nil && t.Code != "": // some say so with status 200
+		t.Description = without(t.Description, form)
 		e := c.errorf(fault.NeedsAuth, "%s gave no token: %s", shownURL(at), t.oauthError)
 		return nil, &refusal{e, t.Code}
 	case r.status >= 500 || r.status == http.StatusTooManyRequests:
@@ -129,6 +130,22 @@ func (c *Credentials) readToken(at *url.URL, r *reply) (*tokenReply, error) {
 	}
 	e := c.errorf(fault.NeedsAuth, "%s gave no token, but HTTP %d and no reason that can be read", shownURL(at), r.status)
 	return nil, &refusal{e, ""}
+}
+
+// without takes out of a reason what the request held: a server may echo it.
+func without(reason string, form url.Values) string {
+	for name, values := range form {
+		switch name {
+		case "grant_type", "client_id", "scope", "resource", "audience", "redirect_uri", "subject_token_type", "requested_token_type", "client_assertion_type":
+			continue
+		}
+		for _, v := range values {
+			if len(v) >= 4 {
+				reason = strings.ReplaceAll(reason, v, "***")
+			}
+		}
+	}
+	return reason
 }
 
 // visible tells what may stand in a header.
