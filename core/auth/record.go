@@ -126,7 +126,7 @@ func (c *Credentials) held() *grant {
 	}
 	g, err := c.load()
 	if err != nil {
-		c.cfg.Warn("credentials_unreadable", "the stored sign-in to server \""+c.cfg.Server+"\" cannot be read: "+err.Error())
+		c.warnUnreadable(err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,4 +177,8 @@ func (c *Credentials) Worked() bool {
 func (c *Credentials) Covers(scopes []string) bool {
 	g := c.held()
 	return g != nil && covers(g.Scopes, scopes)
+}
+
+func (c *Credentials) warnUnreadable(err error) {
+	c.cfg.Warn("credentials_unreadable", "the stored sign-in to server \""+c.cfg.Server+"\" cannot be read, so it is as if there were none: "+err.Error())
 }

@@ -98,6 +98,10 @@ func (c *Credentials) renew(ctx context.Context, used *grant) (*grant, error) {
 		return g, nil
 	}
 	stored, err := c.load()
+	if err != nil && used == nil { // as if there were none: it can be had anew
+		c.warnUnreadable(err)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, c.unreadable(err)
 	}
