@@ -217,7 +217,9 @@ func (c *Credentials) await(ctx context.Context, cb *callback, state string, p P
 		select {
 		case query := <-cb.arrived:
 			cancel()
-			<-answer // the host has heard of the end before anything else follows
+			if answer != nil {
+				<-answer // the host has heard of the end before anything else follows
+			}
 			return query, nil
 		case a := <-answer:
 			switch {

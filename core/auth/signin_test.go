@@ -66,6 +66,27 @@ func TestLoopbackCallback(t *testing.T) {
 	}
 }
 
+// The host may say early that the listener is to wait.
+func TestListenerAfterTheHost(t *testing.T) {
+	w := newWorld(t)
+	pages := make(chan string, 1)
+	go func() {
+		to, err := person(t.Context(), Prompt{URL: <-pages})
+		if err == nil {
+			_, err = http.Get(to)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := w.signIn(w.credentials(NewMemory(), listening), func(_ context.Context, p Prompt) (string, error) {
+		pages <- p.URL
+		return "", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The answer by the listener ends the question to the host.
 func TestCallbackEndsTheQuestion(t *testing.T) {
 	w := newWorld(t)
