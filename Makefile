@@ -116,7 +116,7 @@ test-node: build $(STAMPS)/node ## Run the tests of the Node package
 test-real: build build/real_test $(STAMPS)/python $(STAMPS)/node $(STAMPS)/testservers-python $(STAMPS)/testservers-node ## Call public MCP servers from C, Python and Node
 	project=$$(mktemp -d) && trap 'rm -rf "$$project"' EXIT && testservers/project.sh "$$project" && \
 	  TESTSERVERS=$(CURDIR)/testservers TESTPROJECT=$$project LD_LIBRARY_PATH=build testservers/with-remote.sh build/real_test "$$project" testservers/cases.json
-	cd testservers && PYTHONPATH=../bindings/python/src ./with-remote.sh ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py
+	cd testservers && PYTHONPATH=../bindings/python/src ./with-remote.sh ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py test_signin.py
 	testservers/with-remote.sh $(NODE) --test testservers/real.test.mjs
 
 test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md

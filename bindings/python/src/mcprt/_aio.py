@@ -381,6 +381,14 @@ class AsyncRuntime:
         """As :meth:`Runtime.request`."""
         return await self._run(_operations.request(server, method, params, timeout, progress, meta))
 
+    async def login(self, server: str, *, timeout: Optional[float] = None) -> Json:
+        """As :meth:`Runtime.login`."""
+        return await self._run(_operations.sign("login", server, timeout))
+
+    async def logout(self, server: str, *, timeout: Optional[float] = None) -> Json:
+        """As :meth:`Runtime.logout`."""
+        return await self._run(_operations.sign("logout", server, timeout))
+
     async def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
         """As :meth:`Runtime.reload`."""
         return await self._run(_operations.reload(mode, tools))

@@ -116,8 +116,7 @@ class Options(TypedDict, total=False):
     reconnect: Literal["auto", "onCall", "manual"]
     #: Start no server whose tools the cache knows.
     lazy: bool
-    #: No effect in this version, as ``auth``, ``share``, ``watch``, ``pinning``, ``spill`` and ``trace``:
-    #: setting one gives a diagnostic.
+    #: No effect in this version, as ``share``, ``spill`` and ``trace``: setting one gives a diagnostic.
     idle_timeout: float
     max_concurrent_starts: int
     #: Operations not yet finished: 4096.
@@ -129,6 +128,7 @@ class Options(TypedDict, total=False):
     limits: LimitOptions
     #: Name and version shown to servers.
     client_info: ClientInfo
+    #: How servers are signed in to.
     auth: AuthOptions
     #: What children get besides their own ``env``.
     env_policy: Union[Literal["inherit", "clear"], EnvPolicy]
