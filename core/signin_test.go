@@ -8,109 +8,22 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/goccy/go-json"
 
 	"github.com/mcprt/mcprt/core/mcptest"
 )
 
-// guarded is a server that wants a token, and the authorization server of it at the
-// same origin.
-type guarded struct {
-	*mcptest.HTTP
-	mu      sync.Mutex
-	serial  int
-	good    map[string]string // token → its scopes
-	asked   map[string]string // code → scopes
-	tokens  int               // requests for one
-	revoked int
-	free    bool              // works without a token, too
-	needs   map[string]string // tool → the scope that it wants
-}
-
-func serveGuarded(t *testing.T) *guarded {
+func serveGuarded(t *testing.T) *mcptest.Guarded {
 	t.Helper()
-	g := &guarded{good: map[string]string{}, asked: map[string]string{}, needs: map[string]string{}}
-	g.HTTP = serveScript(t, mcptest.Script{}, func(h *mcptest.HTTP) { h.Intercept = g.intercept })
+	g := mcptest.NewGuarded(mcptest.Script{})
+	t.Cleanup(g.Close)
 	return g
 }
 
-func (g *guarded) intercept(w http.ResponseWriter, r *http.Request, body []byte) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	root := "http://" + r.Host
-	reply := func(status int, v any) bool {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(v)
-		return true
-	}
-	form, _ := url.ParseQuery(string(body))
-	switch r.URL.Path {
-	case "/.well-known/oauth-protected-resource":
-		return reply(200, map[string]any{"resource": root, "authorization_servers": []string{root}})
-	case "/.well-known/oauth-authorization-server":
-		return reply(200, map[string]any{"issuer": root, "authorization_endpoint": root + "/authorize", "token_endpoint": root + "/token",
-			"registration_endpoint": root + "/register", "revocation_endpoint": root + "/revoke", "code_challenge_methods_supported": []string{"S256"}})
-	case "/register":
-		return reply(201, map[string]any{"client_id": "me"})
-	case "/authorize":
-		g.serial++
-		q := r.URL.Query()
-		code := fmt.Sprintf("code%d", g.serial)
-		g.asked[code] = q.Get("scope")
-		to, _ := url.Parse(q.Get("redirect_uri"))
-		to.RawQuery = url.Values{"code": {code}, "state": {q.Get("state")}}.Encode()
-		http.Redirect(w, r, to.String(), http.StatusFound)
-		return true
-	case "/token":
-		g.tokens++
-		scopes, ok := g.asked[form.Get("code")]
-		if !ok {
-			return reply(400, map[string]any{"error": "invalid_grant"})
-		}
-		token := fmt.Sprintf("t0psecret-%d", g.serial)
-		g.good[token] = scopes
-		return reply(200, map[string]any{"access_token": token, "token_type": "Bearer"})
-	case "/revoke":
-		g.revoked++
-		delete(g.good, form.Get("token"))
-		return true
-	}
-	if strings.HasPrefix(r.URL.Path, "/.well-known/") {
-		http.NotFound(w, r)
-		return true
-	}
-	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	scopes, ok := g.good[token]
-	if !ok && (!g.free || token != "") {
-		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", scope="read"`)
-		w.WriteHeader(http.StatusUnauthorized)
-		fmt.Fprintf(w, "the token %s is bad", token)
-		return true
-	}
-	var m struct {
-		Method string `json:"method"`
-		Params struct {
-			Name string `json:"name"`
-		} `json:"params"`
-	}
-	_ = json.Unmarshal(body, &m)
-	if need := g.needs[m.Params.Name]; m.Method == "tools/call" && need != "" && !strings.Contains(scopes, need) {
-		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+need+`"`)
-		w.WriteHeader(http.StatusForbidden)
-		return true
-	}
-	return false
-}
-
-func (g *guarded) revokeAll() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.good = map[string]string{}
+func tokensOf(g *mcptest.Guarded) int {
+	asked, _ := g.Tokens()
+	return asked
 }
 
 // question waits for the next open request of a kind.
@@ -152,7 +65,7 @@ func (r *rig) agree() map[string]any {
 	return q
 }
 
-func openGuarded(t *testing.T, g *guarded, options map[string]any) *rig {
+func openGuarded(t *testing.T, g *mcptest.Guarded, options map[string]any) *rig {
 	t.Helper()
 	all := map[string]any{"answers": []string{"authorization"}, "auth": map[string]any{"store": "memory"}}
 	for k, v := range options {
@@ -191,8 +104,8 @@ func TestSignInOfACall(t *testing.T) {
 		t.Error(list.raw)
 	}
 	r.must(VerbConnect, `{"restart":true,"startupTimeoutMs":0}`)
-	if len(r.host.asked()) != 1 || g.tokens != 1 {
-		t.Errorf("asked %v, %d tokens", r.host.asked(), g.tokens)
+	if len(r.host.asked()) != 1 || tokensOf(g) != 1 {
+		t.Errorf("asked %v, %d tokens", r.host.asked(), tokensOf(g))
 	}
 }
 
@@ -240,7 +153,7 @@ func TestSignInRefused(t *testing.T) {
 			ch, _ := r.begin(VerbCall, `{"server":"s","tool":"echo"}`)
 			tag, _ := r.question("authorization")
 			c.end(r, tag)
-			if a := <-ch; a.code() != "needs_auth" || !strings.Contains(a.raw, c.want) || g.tokens != 0 {
+			if a := <-ch; a.code() != "needs_auth" || !strings.Contains(a.raw, c.want) || tokensOf(g) != 0 {
 				t.Error(a.raw)
 			}
 			if s := r.server("s"); s["state"] != "needs_auth" {
@@ -291,7 +204,7 @@ func TestSignInAgain(t *testing.T) {
 	r.must(VerbConnect, `{"authorize":["s"]}`)
 	r.agree()
 	r.must(VerbCall, `{"server":"s","tool":"echo"}`)
-	g.revokeAll()
+	g.Scope("")
 	ch, _ := r.begin(VerbCall, `{"server":"s","tool":"echo"}`)
 	r.agree()
 	if a := <-ch; a.st != OK {
@@ -307,7 +220,7 @@ func TestSignInAgain(t *testing.T) {
 func TestStepUpOfACall(t *testing.T) {
 	g := serveGuarded(t)
 	r := openGuarded(t, g, nil)
-	g.needs["add"] = "write"
+	g.Needs["add"] = "write"
 	r.must(VerbConnect, `{"authorize":["s"]}`)
 	r.agree()
 	r.must(VerbCall, `{"server":"s","tool":"echo"}`)
@@ -330,13 +243,10 @@ func TestStepUpOfACall(t *testing.T) {
 		t.Error(a.raw)
 	}
 	// Rights that the authorization server does not give are not asked for again.
-	g.mu.Lock()
-	g.needs["add"] = "wri.te"
-	for token := range g.good {
-		g.good[token] = "read"
-	}
-	g.needs["echo"] = "write"
-	g.mu.Unlock()
+	g.Scope("read")
+	g.Lock()
+	g.Needs["echo"] = "write"
+	g.Unlock()
 	asked := len(r.host.asked())
 	if a := r.do(VerbCall, `{"server":"s","tool":"echo"}`); a.code() != "needs_auth" || len(r.host.asked()) != asked {
 		t.Error(a.raw)
@@ -366,8 +276,11 @@ func TestLoginAndLogout(t *testing.T) {
 	if a := other.must(VerbConnect, `{}`); strings.Join(a.names("connected"), "") != "s" || len(other.host.asked()) != 0 {
 		t.Error(a.raw)
 	}
-	if a := r.must(VerbCall, logout); !strings.Contains(a.raw, `"signedOut":true`) || !strings.Contains(a.raw, `"revoked":true`) || g.revoked != 1 {
+	if a := r.must(VerbCall, logout); !strings.Contains(a.raw, `"signedOut":true`) || !strings.Contains(a.raw, `"revoked":true`) {
 		t.Error(a.raw)
+	}
+	if _, revoked := g.Tokens(); revoked != 1 {
+		t.Errorf("%d tokens were taken back", revoked)
 	}
 	if a := r.must(VerbCall, logout); !strings.Contains(a.raw, `"signedOut":false`) {
 		t.Error(a.raw)
@@ -399,7 +312,7 @@ func TestLoginAndLogout(t *testing.T) {
 // A server that works without knows more of who signs in.
 func TestLoginWhereNoneIsNeeded(t *testing.T) {
 	g := serveGuarded(t)
-	g.free = true
+	g.Free = true
 	r := openGuarded(t, g, nil)
 	r.must(VerbConnect, `{}`)
 	ch, _ := r.begin(VerbCall, `{"method":"mcprt/auth.login","params":{"server":"s"}}`)
@@ -435,7 +348,7 @@ func TestNoSignIn(t *testing.T) {
 			t.Error(a.raw)
 		}
 	}
-	if len(r.host.asked()) != 0 || g.tokens != 0 {
+	if len(r.host.asked()) != 0 || tokensOf(g) != 0 {
 		t.Errorf("asked %v", r.host.asked())
 	}
 }
