@@ -48,11 +48,12 @@ def call_all(rt: mcprt.Runtime, context: Mapping[str, Any]) -> None:
             rt.call(call["name"], call["arguments"], server=SERVER)
         return
     tools = {tool.tool: tool for tool in rt.list()}
-    echo = tools.pop("json_schema_2020_12_echo", None)
     for name, tool in tools.items():
-        rt.call(tool.name, ARGUMENTS.get(name, {}))
-        if echo is not None:
-            rt.call(echo.name, {"schema": tool.input_schema})
+        arguments = ARGUMENTS.get(name, {})
+        if "echo" in name and "schema" in tool.input_schema.get("properties", {}):
+            other = next(other for other in tools.values() if other is not tool)
+            arguments = {"schema": other.input_schema}
+        rt.call(tool.name, arguments)
 
 
 def load_skills(rt: mcprt.Runtime) -> None:
