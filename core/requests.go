@@ -185,6 +185,9 @@ func readAnswer(method string, reply []byte) answer {
 		if _, ok := inputValue(r.Result); method == "input" && !ok {
 			return answer{status: EInval, err: fault.New(fault.Internal, "", `the host's answer was not {"result":{"value":"…"}}`)}
 		}
+		if _, _, ok := authorization(r.Result); method == "authorization" && !ok {
+			return answer{status: EInval, err: fault.New(fault.Internal, "", `the host's answer was not {"result":{}}, {"result":{"callbackUrl":"…"}} or {"result":{"declined":true}}`)}
+		}
 		return answer{status: OK, result: append([]byte(nil), r.Result...)}
 	}
 	return answer{status: EInval, err: fault.New(fault.Internal, "", `the host's answer was not {"result":{…}} or {"error":{…}}`)}

@@ -34,12 +34,32 @@ def sign_in(request: mcprt.Request) -> Mapping[str, Any]:
     return {"declined": True}
 
 
+# How the suite calls what a person would write into the server's oauth block.
+OAUTH = {
+    "client_id": "clientId",
+    "client_secret": "clientSecret",
+    "private_key_pem": "privateKeyPem",
+    "signing_algorithm": "signingAlgorithm",
+    "issuer": "issuer",
+    "idp_client_id": "idpClientId",
+    "idp_id_token": "idToken",
+    "idp_issuer": "idpIssuer",
+    "idp_token_endpoint": "idpTokenEndpoint",
+    "valid_jwt": "assertion",
+}
+GRANTS = {
+    "client-credentials": "client_credentials",
+    "enterprise-managed": "enterprise_managed",
+    "cross-app-access": "enterprise_managed",
+    "wif-jwt-bearer": "jwt_bearer",
+}
+
+
 def config(url: str, scenario: str, context: Mapping[str, Any]) -> Dict[str, Any]:
     """The server's config, as a person would write it with what the suite gives out of band."""
-    server: Dict[str, Any] = {"type": "http", "url": url}
-    if context.get("auth"):
-        server["oauth"] = context["auth"]
-    return server
+    oauth = {name: context[key] for key, name in OAUTH.items() if key in context}
+    oauth.update({"grant": grant for part, grant in GRANTS.items() if part in scenario})
+    return {"type": "http", "url": url, **({"oauth": oauth} if oauth else {})}
 
 
 def call_all(rt: mcprt.Runtime, context: Mapping[str, Any]) -> None:
@@ -73,12 +93,26 @@ def main(url: str) -> None:
         servers={SERVER: config(url, scenario, context)},
         discovery={"user": "none", "project": False},
         cache={"enabled": False},
-        on_request={"elicitation": lambda _: {"action": "accept", "content": {}}, "authorization": sign_in,
-                    "sampling": lambda _: None, "roots": lambda _: {"roots": []}},
+        options={
+            "auth": {
+                "store": "memory",
+                "openBrowser": "never",
+                "redirectUri": "http://localhost:3000/callback",
+                "clientMetadataUrl": "https://conformance-test.local/client-metadata.json",
+            }
+        },
+        on_request={
+            "authorization": sign_in,
+            "elicitation": lambda _: {"action": "accept", "content": {}},
+            "sampling": lambda _: None,
+            "roots": lambda _: {"roots": []},
+        },
     ) as rt:
-        report = rt.connect(startup_timeout=math.inf, authorize=[SERVER])
+        report = rt.connect(startup_timeout=math.inf)
         for error in report.errors.values():
             raise error
+        if report.needs_auth:
+            rt.request(None, "mcprt/auth.login", {"server": SERVER})
         if "sep-2640" in scenario:
             load_skills(rt)
         else:
