@@ -107,7 +107,7 @@ func (f *files) place(e *config.Entry, r *config.Resolved, grant string) cached 
 	if cache == nil {
 		return cached{}
 	}
-	values := secretValues(r)
+	values := principalValues(r)
 	if grant != "" {
 		values = append(values, grant)
 	}
@@ -119,9 +119,10 @@ func (f *files) place(e *config.Entry, r *config.Resolved, grant string) cached 
 	return cached{f: f, cache: cache, key: store.Key(e.Canonical(), e.Name, f.caps, principal), server: e.Name}
 }
 
-// secretValues are the resolved env and header values in a stable order.
-func secretValues(r *config.Resolved) []string {
-	var out []string
+// principalValues are what variables can bring into a config, in a stable order: a
+// token may stand in an argument or a URL as well as in env or a header.
+func principalValues(r *config.Resolved) []string {
+	out := append(slices.Clone(r.Args), "", r.URL, "")
 	for _, m := range []map[string]string{r.Env, r.Headers} {
 		names := make([]string, 0, len(m))
 		for name := range m {
