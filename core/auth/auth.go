@@ -40,6 +40,7 @@ type Config struct {
 
 	TLS   *tls.Config // authorities; a client certificate in it is not used here
 	Proxy func(*url.URL) (*url.URL, error)
+	Via   string                     // the config's own proxy and authorities: who reads along there gets no sign-in that was made without them
 	Warn  func(code, message string) // what does not stop a sign-in; never nil
 
 	ClientMetadataURL string // of a client ID metadata document; "": none
@@ -73,7 +74,7 @@ type Credentials struct {
 // New makes the credentials of a server. Nothing is read or sent yet.
 func New(cfg Config) *Credentials {
 	c := &Credentials{cfg: cfg, url: cfg.URL, gate: make(chan struct{}, 1), signing: make(chan struct{}, 1)}
-	c.key = storeKey("grant", cfg.Server, canonical(cfg.URL), cfg.ClientID, cfg.grant())
+	c.key = storeKey("grant", cfg.Server, canonical(cfg.URL), cfg.ClientID, cfg.grant(), cfg.Via)
 	c.near.Store(uint32(reachOfHost(cfg.URL.Hostname())))
 	c.fetch = newFetcher(cfg.Server, func() reach { return reach(c.near.Load()) }, cfg.TLS, cfg.Proxy)
 	return c
