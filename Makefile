@@ -117,7 +117,7 @@ test-real: build build/real_test $(STAMPS)/python $(STAMPS)/node $(STAMPS)/tests
 	project=$$(mktemp -d) && trap 'rm -rf "$$project"' EXIT && testservers/project.sh "$$project" && \
 	  TESTSERVERS=$(CURDIR)/testservers TESTPROJECT=$$project LD_LIBRARY_PATH=build testservers/with-remote.sh build/real_test "$$project" testservers/cases.json
 	cd testservers && PYTHONPATH=../bindings/python/src ./with-remote.sh ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py test_signin.py
-	testservers/with-remote.sh $(NODE) --test testservers/real.test.mjs
+	testservers/with-remote.sh $(NODE) --test testservers/real.test.mjs testservers/signin.test.mjs
 
 # ---- the official suite ---------------------------------------------------
 

@@ -54,7 +54,7 @@ func signsIn(e *config.Entry, headers map[string]string) bool {
 
 // asksToSignIn tells whether a person can be asked to sign in to a server.
 func (m *Manager) asksToSignIn(e *config.Entry) bool {
-	if !signsIn(e, e.Server.Headers) || e.Server.BearerTokenEnvVar != "" || !m.answers("authorization") && m.opts.Auth.OpenBrowser != "system" {
+	if !signsIn(e, e.Server.Headers) || !signsIn(e, e.Server.HeaderEnvVars) || e.Server.BearerTokenEnvVar != "" || !m.answers("authorization") && m.opts.Auth.OpenBrowser != "system" {
 		return false
 	}
 	grant, _ := e.Server.OAuth["grant"].(string)

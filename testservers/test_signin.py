@@ -1,9 +1,8 @@
 """Signs in to a FastMCP server at a real authorization server (oidc-provider), which
-rotates refresh tokens and revokes everything when one comes twice."""
+rotates refresh tokens and revokes everything when one comes twice. Both run: see with-remote.sh."""
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -11,12 +10,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Dict, Tuple
 
 import mcprt
 import pytest
 
-HERE = Path(__file__).resolve().parent
 DIRECT = urllib.request.ProxyHandler({})
 
 # One of many processes: calls the tool as whoever the store says, and asks nobody.
@@ -27,14 +25,6 @@ with mcprt.Runtime(options=options) as rt:
     rt.connect()
     print(rt.call("whoami", server="guarded", timeout=60).text)
 """
-
-
-def free_ports(count: int) -> Tuple[int, ...]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = tuple(s.getsockname()[1] for s in held)
-    for s in held:
-        s.close()
-    return ports
 
 
 class World:
@@ -56,33 +46,9 @@ class World:
         }
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    log = (tmp_path_factory.mktemp("log") / "log").open("w+b")
-    at, port = free_ports(2)
-    issuer, server = f"http://127.0.0.1:{at}", f"http://127.0.0.1:{port}/mcp"
-    commands = (
-        ["node", str(HERE / "oauth_server.mjs"), str(at), server],
-        [str(HERE / ".venv/bin/python"), str(HERE / "guarded_server.py"), str(port), issuer],
-    )
-    running = [subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL) for command in commands]
-    try:
-        for waited in (at, port):
-            for _ in range(600):
-                try:
-                    socket.create_connection(("127.0.0.1", waited), 1).close()
-                    break
-                except OSError:
-                    time.sleep(0.1)
-            else:
-                log.seek(0)
-                pytest.fail(f"nothing listens on {waited}: {log.read().decode()}")
-        yield World(issuer, server)
-    finally:
-        for process in running:
-            process.terminate()
-        for process in running:
-            process.wait(30)
+@pytest.fixture
+def world() -> World:
+    return World(os.environ["OAUTH_ISSUER"], os.environ["REMOTE_GUARDED"])
 
 
 def person(request: mcprt.Request) -> Dict[str, Any]:
