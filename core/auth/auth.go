@@ -56,6 +56,7 @@ type Credentials struct {
 	key   string
 	fetch *fetcher
 	near  atomic.Uint32 // reach of the server as its connections show it
+	named bool          // its host is a name, which may lead anywhere
 
 	gate    chan struct{} // who fills it changes the grant: never held while a person is waited for
 	signing chan struct{} // who fills it asks a person
@@ -76,6 +77,8 @@ func New(cfg Config) *Credentials {
 	c := &Credentials{cfg: cfg, url: cfg.URL, gate: make(chan struct{}, 1), signing: make(chan struct{}, 1)}
 	c.key = storeKey("grant", cfg.Server, canonical(cfg.URL), cfg.ClientID, cfg.grant(), cfg.Via)
 	c.near.Store(uint32(reachOfHost(cfg.URL.Hostname())))
+	_, err := netip.ParseAddr(cfg.URL.Hostname())
+	c.named = err != nil && !IsLoopbackHost(cfg.URL.Hostname())
 	c.fetch = newFetcher(cfg.Server, func() reach { return reach(c.near.Load()) }, cfg.TLS, cfg.Proxy)
 	return c
 }
@@ -93,6 +96,16 @@ func (c *Credentials) Close(ctx context.Context) {
 
 // Interactive tells that a person is needed to get a token.
 func (c *Credentials) Interactive() bool { return c.cfg.grant() == GrantCode }
+
+// tracing tells whether it must be seen where connections to the server lead.
+func (c *Credentials) tracing() bool {
+	if !c.named {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.placed || reach(c.near.Load()) != public
+}
 
 // seen notes where a connection to the server itself led.
 func (c *Credentials) seen(address string) {

@@ -138,11 +138,11 @@ func newFetcher(server string, from func() reach, secure *tls.Config, proxy func
 		}
 		return nil
 	}}
-	make := func(d *net.Dialer) *http.Transport {
+	pool := func(d *net.Dialer) *http.Transport {
 		return &http.Transport{DialContext: d.DialContext, TLSClientConfig: secure.Clone(), ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
 			MaxIdleConns: 4, IdleConnTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10}
 	}
-	f.pool, f.own, f.via = make(guarded), make(&plain), make(&plain)
+	f.pool, f.own, f.via = pool(guarded), pool(&plain), pool(&plain)
 	f.dialer = guarded
 	f.via.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
 	return f

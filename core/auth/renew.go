@@ -218,7 +218,13 @@ func (c *Credentials) SignOut(ctx context.Context) (had, revoked bool, err error
 		return false, false, c.unreadable(err)
 	}
 	c.adopt(nil)
-	if g == nil || g.Access == "" {
+	if g == nil {
+		return false, false, nil
+	}
+	if !g.Client.Given { // the next sign-in begins from nothing
+		defer c.forgetClient(g.Issuer, g.Client.ID)
+	}
+	if g.Access == "" {
 		return false, false, nil
 	}
 	return true, c.revoke(ctx, g), nil

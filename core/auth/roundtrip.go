@@ -100,8 +100,11 @@ func resend(ctx context.Context, req *http.Request) (*http.Request, error) {
 // send makes one try.
 func (t *tripper) send(req *http.Request, g *grant) (*http.Response, error) {
 	c := t.c
+	if g == nil && !c.tracing() { // nothing to add
+		return t.base.RoundTrip(req)
+	}
 	ctx := req.Context()
-	if c.cfg.Proxy == nil || direct(c, req) {
+	if c.tracing() && (c.cfg.Proxy == nil || direct(c, req)) {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 			c.seen(i.Conn.RemoteAddr().String())
 		}})

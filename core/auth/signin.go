@@ -138,6 +138,9 @@ func (c *Credentials) authorize(ctx context.Context, f *found, challenged []stri
 	}
 	code, err := c.judge(f, state, query)
 	if err != nil {
+		if no := query.Get("error"); !who.Given && (no == "invalid_client" || no == "unauthorized_client") {
+			c.forgetClient(f.as.Issuer, who.ID)
+		}
 		return nil, err
 	}
 	key, err := c.tokenKey(f)

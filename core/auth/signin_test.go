@@ -137,6 +137,20 @@ func TestPastedCallback(t *testing.T) {
 	if err := w.signIn(w.credentials(NewMemory()), onlyQuery); err != nil {
 		t.Error(err)
 	}
+	any := func(c *Config) { c.Listen, c.RedirectURI = true, "http://localhost:0/done" }
+	if err := w.signIn(w.credentials(NewMemory(), any), func(ctx context.Context, p Prompt) (string, error) {
+		to, err := person(ctx, p)
+		if err != nil || !strings.HasPrefix(to, "http://localhost:") || strings.HasPrefix(to, "http://localhost:0/") {
+			t.Errorf("%s %v", to, err)
+		}
+		resp, err := http.Get(to)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return "", err
+	}); err != nil {
+		t.Error(err)
+	}
 	own := func(c *Config) { c.RedirectURI = "com.example.app:/done" }
 	if err := w.signIn(w.credentials(NewMemory(), own), person); err != nil {
 		t.Error(err)
