@@ -310,6 +310,19 @@ func TestClientsAreOfOneIssuer(t *testing.T) {
 	}
 }
 
+// A registration that stands where another issuer's belongs is not used.
+func TestForeignRegistration(t *testing.T) {
+	w := newWorld(t)
+	store := NewMemory()
+	if err := store.Save(storeKey("client", w.as.URL), []byte(`{"issuer":"https://other.example","client":{"id":"foreign","method":"none"},"redirect":"http://127.0.0.1:33418/callback"}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.mustSignIn(w.credentials(store))
+	if got := w.last().Get("client_id"); got != "client1" {
+		t.Errorf("the client is %q", got)
+	}
+}
+
 // Which scopes are asked for.
 func TestScopeChoice(t *testing.T) {
 	for _, c := range []struct {
