@@ -411,3 +411,26 @@ func TestSystemBrowser(t *testing.T) {
 		}
 	}
 }
+
+// The older transport is signed in to like the newer one, its stream included.
+func TestSignInOverSSE(t *testing.T) {
+	g := mcptest.NewGuarded(mcptest.Script{Versions: []string{"2024-11-05"}})
+	t.Cleanup(g.Close)
+	g.SSE = true
+	for _, kind := range []string{"sse", "http"} {
+		r := openHTTP(t, map[string]any{"s": map[string]any{"url": g.URL, "type": kind}},
+			map[string]any{"answers": []string{"authorization"}, "auth": map[string]any{"store": "memory"}})
+		if a := r.must(VerbConnect, `{}`); strings.Join(a.names("needsAuth"), "") != "s" {
+			t.Fatalf("%s: %s", kind, a.raw)
+		}
+		ch, _ := r.begin(VerbCall, `{"server":"s","tool":"add","arguments":{"a":40,"b":2}}`)
+		r.agree()
+		if a := <-ch; !strings.Contains(a.raw, "42") {
+			t.Errorf("%s: %s", kind, a.raw)
+		}
+	}
+	_, gets, _ := g.Requests()
+	if last := gets[len(gets)-1].Get("Authorization"); !strings.HasPrefix(last, "Bearer t0psecret") {
+		t.Errorf("the stream was asked for with %q", last)
+	}
+}

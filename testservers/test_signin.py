@@ -1,6 +1,7 @@
 """Signs in to a FastMCP server at a real authorization server (oidc-provider), which
 rotates refresh tokens and revokes everything when one comes twice. Both run: see with-remote.sh."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -124,6 +125,19 @@ def test_sign_out_revokes(world: World, tmp_path: Path) -> None:
     form = {"grant_type": "refresh_token", "refresh_token": record["refresh"], "client_id": record["client"]["id"]}
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.build_opener(DIRECT).open(world.issuer + "/token", urllib.parse.urlencode(form).encode(), timeout=30)
+
+
+def test_async_handler(world: World, tmp_path: Path) -> None:
+    async def answer(request: mcprt.Request) -> Dict[str, Any]:
+        return await asyncio.to_thread(person, request)
+
+    async def run() -> None:
+        async with mcprt.AsyncRuntime(options=world.options(tmp_path / "auth"), on_request={"authorization": answer}) as rt:
+            assert (await rt.login("guarded"))["signedIn"] is True
+            assert (await rt.call("whoami", server="guarded")).text == "somebody"
+            assert (await rt.logout("guarded"))["signedOut"] is True
+
+    asyncio.run(run())
 
 
 def test_declined(world: World, tmp_path: Path) -> None:
