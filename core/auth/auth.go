@@ -64,7 +64,7 @@ type Credentials struct {
 	mu      sync.Mutex
 	loaded  bool
 	grant   *grant    // immutable; nil: none
-	stored  string    // the access token that the store is known to have had last
+	unsaved bool      // the store did not take the grant in use: it is this process's alone
 	placed  bool      // near is known from a connection
 	failed  time.Time // when a renewal failed
 	worked  string    // the access token that the server took last

@@ -66,7 +66,7 @@ func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.T
 		unlock, err := c.cfg.Store.Lock(ctx, c.key)
 		if err != nil {
 			c.cfg.Warn("credentials_not_stored", "the sign-in to server \""+c.cfg.Server+"\" lasts only as long as this process, since its place is locked: "+err.Error())
-			c.adopt(g)
+			c.use(g, true)
 			return g, nil
 		}
 		defer unlock()

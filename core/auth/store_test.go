@@ -135,6 +135,55 @@ func TestUnstorableSignIn(t *testing.T) {
 		t.Error(warned)
 	}
 	w.mustCall(c)
+	w.expire() // it is renewed all the same
+	w.mustCall(c)
+	w.mu.Lock()
+	w.refresh, w.tokens = map[string]bool{}, map[string]bool{}
+	w.mu.Unlock()
+	if status, _, _ := c.get(t, w.rs.URL+"/mcp"); status != 401 {
+		t.Errorf("after its end: %d", status)
+	}
+	if err := w.signIn(c, person); err != nil {
+		t.Error(err)
+	}
+}
+
+// A token that the store did not take is not mixed up with what another process put
+// there, and does not delete that.
+func TestUnstoredTokenBesideAStoredOne(t *testing.T) {
+	w := newWorld(t)
+	memory := NewMemory()
+	full := &fullStore{Store: memory}
+	c := w.credentials(full)
+	full.full = true
+	w.mustSignIn(c)
+	full.full = false
+	other := w.credentials(memory)
+	w.mustSignIn(other)
+	w.expire()
+	w.mu.Lock()
+	delete(w.refresh, c.held().Refresh) // revoked at the server, unlike the other one's
+	w.mu.Unlock()
+	if status, _, _ := c.get(t, w.rs.URL+"/mcp"); status != 401 {
+		t.Errorf("%d", status)
+	}
+	w.mustCall(c) // by the other one's
+	if got := other.held(); got == nil || got.Refresh == "" {
+		t.Error("the other sign-in is gone")
+	}
+	w.mustCall(other)
+}
+
+type fullStore struct {
+	Store
+	full bool
+}
+
+func (s *fullStore) Save(key string, value []byte) error {
+	if s.full {
+		return errors.New("no space left")
+	}
+	return s.Store.Save(key, value)
 }
 
 // A stored sign-in of another url, another version or none at all is none.
