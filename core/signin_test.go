@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -432,5 +433,30 @@ func TestSignInOverSSE(t *testing.T) {
 	_, gets, _ := g.Requests()
 	if last := gets[len(gets)-1].Get("Authorization"); !strings.HasPrefix(last, "Bearer t0psecret") {
 		t.Errorf("the stream was asked for with %q", last)
+	}
+}
+
+// A redirect to another origin takes neither the message nor the token along.
+func TestTokenAndRedirect(t *testing.T) {
+	var got []string
+	evil := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Method+" "+r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(evil.Close)
+	g := serveGuarded(t)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		r := openGuarded(t, g, nil)
+		r.must(VerbConnect, `{"authorize":["s"]}`)
+		r.agree()
+		r.must(VerbCall, `{"server":"s","tool":"echo"}`)
+		g.Redirect(status, evil.URL+"/mcp")
+		if a := r.do(VerbCall, `{"server":"s","tool":"echo","retry":"never"}`); a.st == OK || strings.Contains(a.raw, "t0psecret") {
+			t.Errorf("%d: %s", status, a.raw)
+		}
+		g.Redirect(0, "")
+		r.m.Close(0)
+	}
+	if len(got) != 0 {
+		t.Errorf("the other origin had %q", got)
 	}
 }

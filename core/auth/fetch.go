@@ -22,10 +22,12 @@ import (
 // fetcher keeps such requests away from where the server itself could not be: the
 // specification's security best practices, section SSRF.
 
+// fetchTimeout bounds one request; tests change it.
+var fetchTimeout = 20 * time.Second
+
 const (
-	fetchTimeout = 20 * time.Second
-	maxBody      = 1 << 20
-	maxHops      = 3
+	maxBody = 1 << 20
+	maxHops = 3
 )
 
 // reach is how near an address is.
@@ -258,7 +260,7 @@ func (f *fetcher) unreachable(ctx context.Context, u *url.URL, err error) error 
 	case errors.As(err, &dns):
 		reason = "there is no such host, or its name cannot be resolved"
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		reason = fmt.Sprintf("it did not answer within %d s", int(fetchTimeout.Seconds()))
+		reason = fmt.Sprintf("it did not answer within %s", fetchTimeout)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errors.As(err, &wrapped):

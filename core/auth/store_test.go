@@ -92,10 +92,35 @@ func TestAutoStore(t *testing.T) {
 	if err := s.Save(key, []byte("in the keyring")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Error("an old value is left in the file")
+	if text, err := os.ReadFile(file); err != nil || string(text) != string(inRing) {
+		t.Errorf("the file has %q %v", text, err)
 	}
 	if got, err := s.Load(key); string(got) != "in the keyring" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// A keyring is asked only for what was put there; what somebody without one signed out
+// of is void.
+func TestKeyringIsNotAskedInVain(t *testing.T) {
+	keyring.MockInitWithError(errors.New("a window opens"))
+	dir := filepath.Join(t.TempDir(), "auth")
+	files, err := NewFiles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, key := NewKeyring(files), storeKey("a")
+	if got, err := s.Load(key); got != nil || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+	keyring.MockInit()
+	if err := s.Save(key, []byte("t0psecret")); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Delete(key); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Load(key); got != nil || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
 }
@@ -112,8 +137,14 @@ func TestKeyringFails(t *testing.T) {
 	if err := s.Save(key, []byte("t0psecret")); err == nil || strings.Contains(err.Error(), "t0psecret") {
 		t.Error(err)
 	}
+	if err := files.Save(key, inRing); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Load(key); err == nil {
 		t.Error("a locked keyring had no error")
+	}
+	if err := files.Delete(key); err != nil {
+		t.Fatal(err)
 	}
 	if found, _ := filepath.Glob(filepath.Join(dir, "*.json")); len(found) > 0 {
 		t.Error(found)

@@ -23,6 +23,8 @@ type Guarded struct {
 	asked   map[string]string // code → scopes
 	tokens  int
 	revoked int
+	to      string // all calls are sent there, with status
+	status  int
 }
 
 // NewGuarded starts one. Close it.
@@ -79,6 +81,10 @@ func (g *Guarded) intercept(w http.ResponseWriter, r *http.Request, body []byte)
 		http.NotFound(w, r)
 		return true
 	}
+	if g.status != 0 {
+		http.Redirect(w, r, g.to, g.status)
+		return true
+	}
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	scopes, ok := g.good[token]
 	if !ok && (!g.Free || token != "") {
@@ -111,6 +117,13 @@ func (g *Guarded) Scope(scopes string) {
 			delete(g.good, token)
 		}
 	}
+}
+
+// Redirect answers every request with a status and another place; 0 ends that.
+func (g *Guarded) Redirect(status int, to string) {
+	g.Lock()
+	defer g.Unlock()
+	g.status, g.to = status, to
 }
 
 // Tokens counts the tokens that were asked for, and those that were taken back.
