@@ -83,15 +83,15 @@ func TestSignInOfACall(t *testing.T) {
 	if a := r.must(VerbConnect, `{}`); strings.Join(a.names("needsAuth"), "") != "s" || len(r.host.asked()) != 0 {
 		t.Fatal(a.raw)
 	}
-	first, _ := r.begin(VerbCall, `{"server":"s","tool":"add","arguments":{"a":40,"b":2},"timeoutMs":1500}`)
-	second, _ := r.begin(VerbCall, `{"server":"s","tool":"add","arguments":{"a":40,"b":2},"timeoutMs":1500}`)
+	first, _ := r.begin(VerbCall, `{"server":"s","tool":"add","arguments":{"a":40,"b":2},"timeoutMs":3000}`)
+	second, _ := r.begin(VerbCall, `{"server":"s","tool":"add","arguments":{"a":40,"b":2},"timeoutMs":3000}`)
 	_, q := r.question("authorization")
 	p := q["params"].(map[string]any)
 	if q["server"] != "s" || !strings.HasPrefix(p["url"].(string), "http://127.0.0.1") || !strings.HasPrefix(p["redirectUri"].(string), "http://127.0.0.1:") ||
 		p["issuer"] == "" || fmt.Sprint(p["scopes"]) != "[read]" {
 		t.Errorf("%v", q)
 	}
-	time.Sleep(1600 * time.Millisecond) // a person thinks
+	time.Sleep(3100 * time.Millisecond) // a person thinks
 	r.agree()
 	for _, ch := range []<-chan answerOf{first, second} {
 		if a := <-ch; a.st != OK || !strings.Contains(a.raw, "42") {
@@ -145,11 +145,15 @@ func TestSignInRefused(t *testing.T) {
 		"another page": {func(r *rig, tag uint64) {
 			r.m.Answer(tag, []byte(`{"result":{"callbackUrl":"http://127.0.0.1:1/x?code=a"}}`))
 		}, "is not an answer to this sign-in"},
-		"too late": {func(*rig, uint64) {}, "300 ms"},
+		"too late": {func(*rig, uint64) {}, "1000 ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := serveGuarded(t)
-			r := openGuarded(t, g, map[string]any{"requestTimeoutMs": 300})
+			patience := 60_000
+			if name == "too late" {
+				patience = 1000
+			}
+			r := openGuarded(t, g, map[string]any{"requestTimeoutMs": patience})
 			r.must(VerbConnect, `{}`)
 			ch, _ := r.begin(VerbCall, `{"server":"s","tool":"echo"}`)
 			tag, _ := r.question("authorization")

@@ -75,7 +75,7 @@ type Credentials struct {
 // New makes the credentials of a server. Nothing is read or sent yet.
 func New(cfg Config) *Credentials {
 	c := &Credentials{cfg: cfg, url: cfg.URL, gate: make(chan struct{}, 1), signing: make(chan struct{}, 1)}
-	c.key = storeKey("grant", cfg.Server, canonical(cfg.URL), cfg.ClientID, cfg.grant(), cfg.Via)
+	c.key = storeKey("grant", cfg.Server, canonical(cfg.URL), cfg.URL.RawQuery, cfg.ClientID, cfg.grant(), cfg.Via)
 	c.near.Store(uint32(reachOfHost(cfg.URL.Hostname())))
 	_, err := netip.ParseAddr(cfg.URL.Hostname())
 	c.named = err != nil && !IsLoopbackHost(cfg.URL.Hostname())

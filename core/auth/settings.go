@@ -43,7 +43,7 @@ func (s *Settings) grant() string {
 	return s.Grant
 }
 
-// settingNames are the members that are texts.
+// texts are the members that are texts, by their names in a config.
 func (s *Settings) texts() map[string]*string {
 	return map[string]*string{
 		"grant": &s.Grant, "clientId": &s.ClientID, "clientSecret": &s.ClientSecret, "tokenEndpointAuthMethod": &s.AuthMethod,
