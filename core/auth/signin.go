@@ -132,7 +132,7 @@ func (c *Credentials) authorize(ctx context.Context, f *found, challenged []stri
 	}
 	page := *at
 	page.RawQuery = q.Encode()
-	query, err := c.await(ctx, cb, state, Prompt{URL: page.String(), RedirectURI: cb.uri(), Issuer: f.as.Issuer, Scopes: scopes}, ask)
+	query, err := c.await(ctx, cb, state, Prompt{URL: page.String(), RedirectURI: cb.uri(), Issuer: f.as.Issuer, Scopes: append([]string{}, scopes...)}, ask)
 	if err != nil {
 		return nil, err
 	}

@@ -352,7 +352,7 @@ func TestScopeChoice(t *testing.T) {
 			if err := w.signIn(creds, func(ctx context.Context, p Prompt) (string, error) {
 				u, _ := url.Parse(p.URL)
 				q := u.Query()
-				if q.Get("scope") != c.want || q.Has("scope") != (c.want != "") || q.Has("prompt") != c.consent || strings.Join(p.Scopes, " ") != c.want {
+				if q.Get("scope") != c.want || q.Has("scope") != (c.want != "") || q.Has("prompt") != c.consent || strings.Join(p.Scopes, " ") != c.want || p.Scopes == nil {
 					t.Errorf("%v", q)
 				}
 				return person(ctx, p)
