@@ -17,6 +17,7 @@ import (
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/safe"
+	"github.com/mcprt/mcprt/core/trace"
 	"github.com/mcprt/mcprt/core/transport"
 )
 
@@ -60,6 +61,7 @@ type Manager struct {
 	leaving     []<-chan struct{} // processes of removed servers that may still live
 
 	watcher *watcher
+	trace   *trace.Recorder // nil: nothing is recorded
 
 	discovering sync.Mutex // one discovery or reload at a time; not a state lock: held across I/O
 }
@@ -99,6 +101,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	m.helpers, m.watcher = newHelpers(m), newWatcher(m)
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
+	m.record()
 	m.ctx, m.end = context.WithCancelCause(context.Background())
 	m.snap.Store(&Snapshot{index: map[string]*serverView{}, routes: map[string]*tool{}, names: map[toolID]string{}})
 	return m, nil
@@ -218,6 +221,7 @@ func (m *Manager) Close(graceMs int32) {
 	case <-limit.C:
 	}
 	m.flush()
+	m.trace.Close()
 	close(m.closing)
 }
 

@@ -174,6 +174,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	}
 	if next.state != before.state || a.newError {
 		m.outbox = append(m.outbox, stateNotice{s.view()})
+		m.trace.State(s.name, s.gen, s.state.String(), before.state.String(), s.view().err)
 		m.logFailure(s)
 	}
 	return a

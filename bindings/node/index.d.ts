@@ -48,7 +48,7 @@ export interface RuntimeOptions {
   reconnect?: 'auto' | 'onCall' | 'manual'
   /** Start no server whose tools the cache knows. */
   lazy?: boolean
-  /** No effect in this version, as `auth`, `share`, `watch`, `pinning`, `spill` and `trace`: setting one gives a diagnostic. */
+  /** No effect in this version, as `auth`, `share` and `spill`: setting one gives a diagnostic. */
   idleTimeoutMs?: number
   maxConcurrentStarts?: number
   /** Operations in flight; more of them wait here, in order. Default 4096. */
@@ -73,7 +73,8 @@ export interface RuntimeOptions {
   watch?: 'off' | 'notify' | 'apply'
   pinning?: 'off' | 'report'
   spill?: { overBytes: number; dir?: string; quotaBytes?: number } | null
-  trace?: { file: string } | null
+  /** The flight recorder: every message and every step of each start, redacted, as JSON lines. See docs/trace.md. */
+  trace?: { file: string; maxBytes?: number; payloadBytes?: number } | null
   log?: { level?: 'debug' | 'info' | 'warn' | 'error' }
   /** For the Go runtime; honoured by the first `open` of the process. */
   runtime?: { maxProcs?: number; memoryLimit?: number | string; gcPercent?: number }
