@@ -58,7 +58,7 @@ Exit status:
 		return usageError("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(callCommand(), demoServerCommand(), discoverCommand(), doctorCommand(), listCommand(), trustCommand(), versionCommand())
+	root.AddCommand(callCommand(), demoServerCommand(), discoverCommand(), doctorCommand(), listCommand(), traceCommand(), trustCommand(), versionCommand())
 	return root
 }
 

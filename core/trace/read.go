@@ -24,7 +24,13 @@ type Trace struct {
 	Records []Record // by time; without the headers
 	Damaged int      // lines that are no records
 	Missing bool     // an earlier part is gone
+	LeftOut int      // messages over the limit, the first ones
+
+	messages []Record // until all is read
 }
+
+// maxSteps bounds the records that are no messages.
+const maxSteps = 500_000
 
 // isHeader tells the first line of a trace from that of any other file.
 func isHeader(head []byte) bool {
@@ -33,7 +39,8 @@ func isHeader(head []byte) bool {
 	return json.Unmarshal(line, &rec) == nil && rec.Type == TypeTrace && rec.Format > 0
 }
 
-// ReadFile reads a trace; where it was rotated, File.1 before it.
+// ReadFile reads a trace; where it was rotated, File.1 before it. Of the messages it
+// keeps the last limit; 0: all.
 func ReadFile(path string, limit int) (*Trace, error) {
 	t, err := readOne(path, limit)
 	if err != nil {
@@ -45,14 +52,41 @@ func ReadFile(path string, limit int) (*Trace, error) {
 			t.Missing = before.Header.Part > 1
 			t.Header = before.Header
 			t.Records = append(before.Records, t.Records...)
+			t.messages = append(before.messages, t.messages...)
 			t.Damaged += before.Damaged
+			t.LeftOut += before.LeftOut
 		}
 	}
-	if limit > 0 && len(t.Records) > limit {
-		t.Records, t.Missing = t.Records[len(t.Records)-limit:], true
-	}
-	slices.SortStableFunc(t.Records, func(a, b Record) int { return a.Time.Compare(b.Time) })
+	t.join(limit)
 	return t, nil
+}
+
+// join puts messages and steps into one order.
+func (t *Trace) join(limit int) {
+	t.trim(limit)
+	t.Records = append(t.Records, t.messages...)
+	t.messages = nil
+	slices.SortStableFunc(t.Records, func(a, b Record) int { return a.Time.Compare(b.Time) })
+}
+
+// trim drops the first messages over the limit.
+func (t *Trace) trim(limit int) {
+	if extra := len(t.messages) - limit; limit > 0 && extra > 0 {
+		t.messages = append(t.messages[:0], t.messages[extra:]...)
+		t.LeftOut += extra
+	}
+}
+
+func (t *Trace) add(rec Record, limit int) {
+	switch {
+	case rec.Type != TypeMessage && len(t.Records) < maxSteps:
+		t.Records = append(t.Records, rec)
+	case rec.Type == TypeMessage:
+		t.messages = append(t.messages, rec)
+		if limit > 0 && len(t.messages) > 2*limit {
+			t.trim(limit)
+		}
+	}
 }
 
 func readOne(path string, limit int) (*Trace, error) {
@@ -64,7 +98,7 @@ func readOne(path string, limit int) (*Trace, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory", path)
 	}
-	t, err := Read(io.LimitReader(f, maxFile), limit)
+	t, err := readLines(io.LimitReader(f, maxFile), limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -73,9 +107,18 @@ func readOne(path string, limit int) (*Trace, error) {
 
 var errNoTrace = errors.New("this is no trace of mcprt: its first line is no header (see docs/trace.md)")
 
-// Read reads the lines of one file, of which it keeps the last limit; 0: all. A
-// damaged line, such as the last one of a host that was killed, is counted and left out.
+// Read reads the lines of one file, as ReadFile does. A damaged line, such as the
+// last one of a host that was killed, is counted and left out.
 func Read(in io.Reader, limit int) (*Trace, error) {
+	t, err := readLines(in, limit)
+	if err != nil {
+		return nil, err
+	}
+	t.join(limit)
+	return t, nil
+}
+
+func readLines(in io.Reader, limit int) (*Trace, error) {
 	t := &Trace{}
 	r := bufio.NewReaderSize(in, 64<<10)
 	for first := true; ; first = false {
@@ -93,10 +136,7 @@ func Read(in io.Reader, limit int) (*Trace, error) {
 			case bad:
 				t.Damaged++
 			default:
-				t.Records = append(t.Records, rec)
-				if limit > 0 && len(t.Records) > 2*limit {
-					t.Records, t.Missing = append(t.Records[:0], t.Records[len(t.Records)-limit:]...), true
-				}
+				t.add(rec, limit)
 			}
 		} else if first {
 			return nil, errNoTrace
