@@ -40,6 +40,7 @@ type attempt struct {
 
 func (at *attempt) run(ctx context.Context) {
 	defer close(at.done)
+	defer at.s.counters.fold()
 	defer func() {
 		if r := recover(); r != nil {
 			at.fail(fault.Caught(r, debug.Stack()))
@@ -117,7 +118,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	h := &handler{at: at, clean: clean}
 	cfg := session.Config{
 		Server:       name,
-		Dial:         startClock(at.trace.Dial(dial), timeout, cancel, name),
+		Dial:         startClock(at.s.counters.dial(at.trace.Dial(dial)), timeout, cancel, name),
 		ClientInfo:   m.opts.ClientInfo,
 		Capabilities: m.capabilities,
 		Pin:          at.entry.Server.Protocol,
@@ -259,6 +260,7 @@ func (h *handler) Request(ctx context.Context, _ *session.Session, method string
 }
 
 func (h *handler) Lost(_ *session.Session, err *fault.Error) {
+	h.at.s.counters.fold()
 	if h.given.Load() {
 		return
 	}

@@ -311,6 +311,49 @@ export declare class CallResult extends Result {
   readonly text: string
 }
 
+/** What was counted since `open`; docs/options.md says what each number is. */
+export interface Stats {
+  revision: number
+  tools: number
+  uptimeMs: number
+  /** Null: nothing is recorded. */
+  trace: { records: number; dropped: number } | null
+  servers: ServerStats[]
+}
+
+export interface ServerStats {
+  name: string
+  state: ServerState
+  tools: number
+  /** Operations that went to this server, those under way included. */
+  calls: number
+  inFlight: number
+  queued: number
+  resends: number
+  /** Failed calls by error code. */
+  errors: Record<string, number>
+  starts: number
+  reconnects: number
+  bytesIn: number
+  bytesOut: number
+  junkLines: number
+  repaired: number
+  tooLarge: number
+  unmatched: number
+  droppedNotifications: number
+  refusedRequests: number
+  /** Of answers, without the wait for the server. A bucket's calls took less than `belowMs`, and are in no bucket before it. */
+  latency: {
+    count: number
+    meanMs: number
+    p50Ms: number
+    p90Ms: number
+    p99Ms: number
+    maxMs: number
+    buckets: { belowMs: number; count: number }[]
+  }
+}
+
 // ---- verbs ------------------------------------------------------------------
 
 export interface Abortable {
@@ -387,6 +430,9 @@ export declare class Runtime extends EventEmitter<RuntimeEvents> {
   call(name: string, args?: Record<string, unknown>, options?: CallOptions & { server?: string }): Promise<CallResult>
   /** Any other request: `resources/read`, `prompts/get`, `ping`, …; with server null one of the library's own, `mcprt/stats`. */
   request(server: string | null, method: string, params?: Record<string, unknown>, options?: CallOptions): Promise<Result>
+
+  /** What was counted since the runtime was opened. */
+  stats(options?: Abortable): Promise<Stats>
 
   /** Events in order. A slow reader loses the newest ones and sees a `dropped` event instead. */
   events(options?: Abortable & { /** Events held for the reader; default 1024. */ limit?: number }): AsyncIterableIterator<RuntimeEvent>
