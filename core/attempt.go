@@ -83,7 +83,7 @@ func (at *attempt) fail(err error) {
 	case fault.NeedsAuth:
 		kind = evAuth
 	}
-	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f})
+	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f, helps: kind == evAuth && at.m.mayHelp(at.entry, f)})
 }
 
 func (at *attempt) connect(ctx context.Context) (*connection, error) {
@@ -98,9 +98,13 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	creds, err := m.credentials.of(at.entry, resolved)
+	if err != nil {
+		return nil, err
+	}
 	m.trace.Know(resolved.Secrets)
-	clean := newRedactor(resolved)
-	place := m.store.place(at.entry, resolved)
+	clean := newRedactor(resolved, creds)
+	place := m.store.place(at.entry, resolved, principal(creds))
 	stored := place.load()
 	if stored != nil && !at.known {
 		m.fire(at.s, event{kind: evCached, gen: at.gen, tools: stored.set})
@@ -147,7 +151,9 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		return nil, clean.fault(cause(ctx, err))
 	}
 	tools := newToolSet(list.Tools, time.Now(), list.TTLMs)
-	return &connection{sess, tools, clean, resolved, m.compare(at.entry, tools), func() { place.save(sess.Info(), list) }}, nil
+	return &connection{sess, tools, clean, resolved, m.compare(at.entry, tools), func() {
+		m.store.place(at.entry, resolved, principal(creds)).save(sess.Info(), list) // a sign-in by a file of another process may have come meanwhile
+	}}, nil
 }
 
 // wait waits for the end of the earlier processes: two of one server must never overlap.
@@ -226,7 +232,9 @@ func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *co
 		return
 	}
 	if resolved, err := m.resolveKnown(entry); err == nil {
-		m.store.place(entry, resolved).save(sess.Info(), list)
+		if creds, err := m.credentials.of(entry, resolved); err == nil {
+			m.store.place(entry, resolved, principal(creds)).save(sess.Info(), list)
+		}
 	}
 }
 

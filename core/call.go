@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -44,6 +43,7 @@ type callOp struct {
 	began   time.Time
 	timeout time.Duration // from submit on; 0: none
 	resends int
+	signIns int // that this call has waited for
 
 	mu       sync.Mutex
 	stop     func() // ends what the call does at the moment
@@ -61,7 +61,7 @@ func (m *Manager) startCall(tag uint64, req []byte, out *outcome) func() {
 		if !m.goSafe(op.own) {
 			op.fail(errClosed)
 		}
-		return func() {}
+		return op.cancel
 	}
 	op.route()
 	return op.cancel
@@ -149,11 +149,11 @@ type target struct {
 func (op *callOp) find(snap *Snapshot) (target, error) {
 	r := &op.req
 	if r.Server == "" {
-		t := snap.routes[r.Tool]
-		if t == nil {
+		id, ok := snap.route(r.Tool)
+		if !ok {
 			return target{}, unknownTool(snap, r.Tool)
 		}
-		r.Server, r.Tool = t.server, t.def.name // from now on by its true name: a rename cannot lose it
+		r.Server, r.Tool = id.Server, id.Tool // from now on by its true name: a rename cannot lose it
 	}
 	v := snap.index[r.Server]
 	if v == nil {
@@ -265,10 +265,9 @@ func (op *callOp) ended(t target, err error) {
 	switch f.Code {
 	case fault.Exited, fault.Disconnected, fault.Closed, fault.ConnectFailed:
 	case fault.NeedsAuth:
-		if f.Data != nil && f.Data.HTTPStatus == http.StatusUnauthorized { // a 403 is about this call alone
-			op.m.report(t.view, evAuth, f)
+		if !op.authorize(t, f) {
+			op.fail(op.about(f))
 		}
-		op.fail(op.about(f))
 		return
 	default:
 		if headerMismatch(f) && op.resends == 0 && op.req.Method == "" && op.req.Retry != "never" {
@@ -285,7 +284,7 @@ func (op *callOp) ended(t target, err error) {
 		op.m.report(t.view, evLost, f) // the session may tell us before it tells the manager: the next call must not meet it again
 	}
 	unsent := session.NeverWritten(err)
-	if op.mayResend(t, unsent) && op.resends < maxResends && op.m.ctx.Err() == nil {
+	if op.mayResend(t, unsent) && op.resends-op.signIns < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
 		t.view.counters.resends.Add(1)
 		op.later()
@@ -413,6 +412,11 @@ func (op *callOp) demand() {
 // zero, is put off by the time for which the host is asked what the server needs:
 // asked says how long that was.
 func (m *Manager) await(ctx context.Context, name string, deadline time.Time) (view *serverView, asked time.Duration, err error) {
+	return m.awaitAfter(ctx, name, deadline, nil)
+}
+
+// awaitAfter is await of a server that begin starts, rather than a demand.
+func (m *Manager) awaitAfter(ctx context.Context, name string, deadline time.Time, begin func(*server)) (view *serverView, asked time.Duration, err error) {
 	m.mu.Lock()
 	s := m.servers[name]
 	if s == nil {
@@ -426,7 +430,10 @@ func (m *Manager) await(ctx context.Context, name string, deadline time.Time) (v
 		s.waiting--
 		m.mu.Unlock()
 	}()
-	refused := m.fire(s, event{kind: evDemand}).refuse
+	if begin != nil {
+		begin(s)
+	}
+	refused := begin == nil && m.fire(s, event{kind: evDemand}).refuse
 	for {
 		m.mu.Lock()
 		v := &serverView{viewState: s.view()}

@@ -100,12 +100,18 @@ type stored struct {
 // place finds a server's entry. Whose list it is depends on the values that the
 // config resolved to: two tenants with one config text and different tokens
 // never see each other's tools.
-func (f *files) place(e *config.Entry, r *config.Resolved) cached {
+//
+// grant is the sign-in that it is used with, if any: one person's list is not another's.
+func (f *files) place(e *config.Entry, r *config.Resolved, grant string) cached {
 	cache := f.tools()
 	if cache == nil {
 		return cached{}
 	}
-	principal, err := cache.Principal(secretValues(r))
+	values := principalValues(r)
+	if grant != "" {
+		values = append(values, grant)
+	}
+	principal, err := cache.Principal(values)
 	if err != nil {
 		f.note("cache_unavailable", "", "tools are not cached: "+err.Error())
 		return cached{}
@@ -113,9 +119,10 @@ func (f *files) place(e *config.Entry, r *config.Resolved) cached {
 	return cached{f: f, cache: cache, key: store.Key(e.Canonical(), e.Name, f.caps, principal), server: e.Name}
 }
 
-// secretValues are the resolved env and header values in a stable order.
-func secretValues(r *config.Resolved) []string {
-	var out []string
+// principalValues are what variables can bring into a config, in a stable order: a
+// token may stand in an argument or a URL as well as in env or a header.
+func principalValues(r *config.Resolved) []string {
+	out := append(slices.Clone(r.Args), "", r.URL, "")
 	for _, m := range []map[string]string{r.Env, r.Headers} {
 		names := make([]string, 0, len(m))
 		for name := range m {

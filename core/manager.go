@@ -25,15 +25,15 @@ import (
 // goroutine. Lock rule: mu is the only lock that guards state, it is never held
 // during I/O, a host call or another lock.
 type Manager struct {
-	host    Host
-	opts    *Options
-	env     config.Env
-	deps    deps
-	policy  policy
-	mint    mintFunc
-	store   *files
-	inputs  inputs
-	helpers *helpers
+	host        Host
+	opts        *Options
+	env         config.Env
+	deps        deps
+	policy      policy
+	store       *files
+	inputs      inputs
+	helpers     *helpers
+	credentials *credentials
 
 	ctx  context.Context // ends with errClosed
 	end  context.CancelCauseFunc
@@ -47,6 +47,7 @@ type Manager struct {
 
 	mu          sync.Mutex
 	servers     map[string]*server
+	names       *namer
 	gen         uint64
 	outbox      []notice
 	flushing    bool
@@ -94,17 +95,15 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	m = &Manager{host: host, opts: opts, env: opts.Env, deps: d, servers: map[string]*server{}, asks: map[uint64]*ask{}, pulse: make(chan struct{}), warned: warned,
 		grace: opts.Grace, opened: time.Now()}
 	m.policy = map[string]policy{"auto": policyAuto, "onCall": policyOnCall, "manual": policyManual}[opts.Reconnect]
-	m.mint = func(ids []toolID) map[toolID]string {
-		return mintNames(ids, opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
-	}
+	m.names = newNamer(opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
 	m.capabilities = declare(opts.Answers, true)
 	m.remoteCapabilities = declare(opts.Answers, slices.Contains(opts.Answers, "roots"))
-	m.helpers, m.watcher = newHelpers(m), newWatcher(m)
+	m.helpers, m.watcher, m.credentials = newHelpers(m), newWatcher(m), newCredentials(m)
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
 	m.record()
 	m.ctx, m.end = context.WithCancelCause(context.Background())
-	m.snap.Store(&Snapshot{index: map[string]*serverView{}, routes: map[string]*tool{}, names: map[toolID]string{}})
+	m.snap.Store(emptySnapshot())
 	return m, nil
 }
 
@@ -210,11 +209,14 @@ func (m *Manager) Close(graceMs int32) {
 	limit := time.NewTimer(grace + time.Second)
 	defer limit.Stop()
 	over := make(chan struct{})
+	ctx, cancel := context.WithTimeout(context.Background(), grace+time.Second)
+	defer cancel()
 	safe.Go(nil, func() {
 		for _, ch := range ending {
 			<-ch
 		}
 		m.work.Wait()
+		m.credentials.close(ctx)
 		close(over)
 	})
 	select {

@@ -29,7 +29,8 @@ func (m *Manager) record() {
 			known := config.NewRedactor(secrets)
 			return func(text string) string { return config.RedactText(known.Redact(text)) }
 		},
-		Failed: func(err error) { m.tell(diagnosticNotice{traceLost(err)}) },
+		Secrets: m.credentials.secrets,
+		Failed:  func(err error) { m.tell(diagnosticNotice{traceLost(err)}) },
 	})
 	if err != nil {
 		m.warned = append(m.warned, config.Diagnostic(traceLost(err)))

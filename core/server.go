@@ -74,6 +74,7 @@ type event struct {
 	from      *config.Resolved // what the session was started from
 	entry     *config.Entry    // of evStart and evChanged: the config from now on; nil: as before
 	authorize bool             // of evStart and evRestart: the host may be asked for what only a person has
+	helps     bool             // of evAuth: another sign-in may cure it
 }
 
 // effects are what a change of state asks for, done after the lock is released.
@@ -121,7 +122,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	f := facts{
 		now: now, nextGen: m.gen + 1, gen: ev.gen, enabled: s.entry.Enabled, trusted: s.entry.Trusted,
 		policy: m.policy, lazy: m.lazy(s.entry), remote: remote(s.entry), hasTools: s.known != nil, waiters: s.waiting > 0, jitter: rand.Float64(),
-		permanent: ev.err != nil && permanent(ev.err), asks: m.answers("input"), authorize: ev.authorize,
+		permanent: ev.err != nil && permanent(ev.err), asks: m.answers("input"), signsIn: m.asksToSignIn(s.entry), helps: ev.helps, authorize: ev.authorize,
 	}
 	before := s.machine
 	next, a := before.step(ev.kind, f)
@@ -268,12 +269,12 @@ func over(ch <-chan struct{}) bool {
 // must never overwrite a newer one, nor its notices overtake.
 func (m *Manager) publish(fx *effects) {
 	old := m.snap.Load()
-	drop := m.dropAliases && old.aliases()
+	drop := m.dropAliases && len(old.aliases) > 0
 	m.dropAliases = false
 	if len(fx.changed) == 0 && !drop {
 		return
 	}
-	next := old.build(old.rev+1, m.servers, fx.changed, m.mint)
+	next := old.build(old.rev+1, m.servers, fx.changed, m.names)
 	if drop {
 		next.forgetAliases(old)
 	}

@@ -45,7 +45,7 @@ type serverStats struct {
 // stats gives what was counted since open. The numbers of a server that is removed go with it.
 func (m *Manager) stats() *stats {
 	snap := m.snap.Load()
-	out := &stats{Revision: snap.rev, Tools: len(snap.tools), UptimeMs: time.Since(m.opened).Milliseconds(), Servers: []serverStats{}}
+	out := &stats{Revision: snap.rev, Tools: snap.tools.Len(), UptimeMs: time.Since(m.opened).Milliseconds(), Servers: []serverStats{}}
 	if m.trace != nil {
 		written, dropped := m.trace.Stats()
 		out.Trace = &traceStats{written, dropped}

@@ -20,28 +20,27 @@ const ownMethods = "mcprt/"
 func callCommand() *cobra.Command {
 	var o clientOptions
 	var server, method string
-	var pairs []string
 	cmd := &cobra.Command{
-		Use:   "call TOOL [JSON | -]",
+		Use:   "call TOOL [NAME=VALUE ... | JSON | -]",
 		Short: "Call a tool, or another method of a server",
 		Long: `Start the servers and call a tool by the name that ` + "`mcprt list`" + ` shows. With --server
 only that server is started, and TOOL is the name that the server itself uses.
-Arguments are one JSON object, - for one on stdin, or --arg pairs.
+Arguments are NAME=VALUE words, where a value is JSON if it can be and else text; or
+one JSON object; or - for one on stdin.
 
-With --method another MCP method is called, and the JSON holds its params. Methods
-that begin with mcprt/ are the library's own and need no server.`,
-		Example: `  mcprt call mcp_demo_echo '{"text": "hi"}'
-  mcprt call --server demo add --arg a=1 --arg b=2
+With --method another MCP method is called, and what follows holds its params.
+Methods that begin with mcprt/ are the library's own and need no server.`,
+		Example: `  mcprt call mcp_demo_echo text=hi
+  mcprt call --server demo add a=1 b=2
+  mcprt call mcp_demo_add '{"a": 1, "b": 2}'
   mcprt call --server files --method resources/read '{"uri": "file:///a"}'
   mcprt call --method mcprt/cache.info`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case method != "" && server == "" && !strings.HasPrefix(method, ownMethods):
 				return usageError("--method needs --server, since each server has its own methods")
-			case method != "" && len(args) > 1:
-				return usageError("call --method takes no tool, only one JSON object")
-			case method == "" && (len(args) < 1 || len(args) > 2):
-				return usageError("call takes a tool and at most one JSON object; see mcprt call --help")
+			case method == "" && len(args) < 1:
+				return usageError("call takes a tool and its arguments; see mcprt call --help")
 			}
 			return nil
 		},
@@ -58,7 +57,7 @@ that begin with mcprt/ are the library's own and need no server.`,
 			if server != "" {
 				request["server"] = server
 			}
-			arguments, err := readArguments(cmd.InOrStdin(), args, pairs)
+			arguments, err := readArguments(cmd.InOrStdin(), args)
 			if err != nil {
 				return err
 			}
@@ -73,45 +72,35 @@ that begin with mcprt/ are the library's own and need no server.`,
 			})
 		},
 	}
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	o.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&server, "server", "", "start only this `server` and call its tool by its own name")
 	f.StringVar(&method, "method", "", "call this `method` instead of a tool")
-	f.StringArrayVar(&pairs, "arg", nil, "an argument, `name=value`; the value is JSON if it can be, else text")
+	mustComplete(cmd, "server", completeServers(&o))
 	return cmd
 }
 
 // readArguments gives the arguments of a call as JSON, or nil when there are none.
 // JSON is passed on as written, so that big numbers survive.
-func readArguments(stdin io.Reader, args, pairs []string) (json.RawMessage, error) {
-	if len(args) > 0 && len(pairs) > 0 {
-		return nil, usageError("%q stands where JSON arguments do; give them as JSON or as --arg, not both (TOOL is mcp_server_tool, or --server SERVER TOOL)", args[0])
-	}
-	if len(args) > 0 {
-		text := []byte(args[0])
-		if args[0] == "-" {
-			var err error
-			if text, err = io.ReadAll(io.LimitReader(stdin, maxArguments+1)); err != nil {
-				return nil, fmt.Errorf("the arguments could not be read from stdin: %w", err)
-			}
-			if len(text) > maxArguments {
-				return nil, usageError("the arguments on stdin are larger than %d bytes", maxArguments)
-			}
-		}
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(text, &object); err != nil || object == nil {
-			return nil, usageError("the arguments must be one JSON object, such as '{\"text\": \"hi\"}'")
-		}
-		return text, nil
-	}
-	if len(pairs) == 0 {
+func readArguments(stdin io.Reader, words []string) (json.RawMessage, error) {
+	if len(words) == 0 {
 		return nil, nil
 	}
-	object := make(map[string]json.RawMessage, len(pairs))
-	for _, pair := range pairs {
-		name, value, found := strings.Cut(pair, "=")
+	if words[0] == "-" || strings.HasPrefix(strings.TrimSpace(words[0]), "{") {
+		if len(words) > 1 {
+			return nil, usageError("%q stands behind the JSON arguments; give them as one JSON object or as NAME=VALUE words, not both", words[1])
+		}
+		return readObject(stdin, words[0])
+	}
+	object := make(map[string]json.RawMessage, len(words))
+	for _, word := range words {
+		name, value, found := strings.Cut(word, "=")
 		if !found || name == "" {
-			return nil, usageError("--arg takes name=value, not %q", pair)
+			return nil, usageError("%q stands where arguments do; give them as NAME=VALUE words or as one JSON object (TOOL is mcp_server_tool, or --server SERVER TOOL)", word)
+		}
+		if _, twice := object[name]; twice {
+			return nil, usageError("the argument %q is given twice", name)
 		}
 		if !json.Valid([]byte(value)) {
 			quoted, err := json.Marshal(value)
@@ -123,6 +112,25 @@ func readArguments(stdin io.Reader, args, pairs []string) (json.RawMessage, erro
 		object[name] = json.RawMessage(value)
 	}
 	return json.Marshal(object)
+}
+
+// readObject gives one JSON object as it was written; "-" stands for the one on stdin.
+func readObject(stdin io.Reader, word string) (json.RawMessage, error) {
+	text := []byte(word)
+	if word == "-" {
+		var err error
+		if text, err = io.ReadAll(io.LimitReader(stdin, maxArguments+1)); err != nil {
+			return nil, fmt.Errorf("the arguments could not be read from stdin: %w", err)
+		}
+		if len(text) > maxArguments {
+			return nil, usageError("the arguments on stdin are larger than %d bytes", maxArguments)
+		}
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(text, &object); err != nil || object == nil {
+		return nil, usageError("the arguments must be one JSON object, such as '{\"text\": \"hi\"}', or NAME=VALUE words")
+	}
+	return text, nil
 }
 
 func call(s *session, server string, request map[string]any) error {

@@ -13,23 +13,25 @@ import (
 func TestReadArguments(t *testing.T) {
 	for _, c := range []struct {
 		name, stdin string
-		args, pairs []string
+		args        []string
 		want, fault string
 	}{
 		{name: "none", want: ""},
 		{name: "JSON stays as written", args: []string{`{"n": 9007199254740993, "n2":1e400}`}, want: `{"n": 9007199254740993, "n2":1e400}`},
 		{name: "stdin", stdin: "{\"a\":1}\n", args: []string{"-"}, want: "{\"a\":1}\n"},
-		{name: "pairs", pairs: []string{"a=1", "b=x y", "c=[true]", "d=", "e=k=v", "f=1e"}, want: `{"a":1,"b":"x y","c":[true],"d":"","e":"k=v","f":"1e"}`},
-		{name: "both", args: []string{"{}"}, pairs: []string{"a=1"}, fault: "not both"},
-		{name: "array", args: []string{"[]"}, fault: "one JSON object"},
-		{name: "null", args: []string{"null"}, fault: "one JSON object"},
+		{name: "pairs", args: []string{"a=1", "b=x y", "c=[true]", "d=", "e=k=v", "f=1e"}, want: `{"a":1,"b":"x y","c":[true],"d":"","e":"k=v","f":"1e"}`},
+		{name: "both", args: []string{"{}", "a=1"}, fault: "not both"},
+		{name: "array", args: []string{"[]"}, fault: "NAME=VALUE"},
+		{name: "array on stdin", stdin: "[]", args: []string{"-"}, fault: "one JSON object"},
+		{name: "null", stdin: "null", args: []string{"-"}, fault: "one JSON object"},
+		{name: "twice", args: []string{"a=1", "a=2"}, fault: "twice"},
 		{name: "junk", args: []string{"{"}, fault: "one JSON object"},
 		{name: "two values", args: []string{"{}{}"}, fault: "one JSON object"},
-		{name: "pair without value", pairs: []string{"a"}, fault: "name=value"},
-		{name: "pair without name", pairs: []string{"=1"}, fault: "name=value"},
+		{name: "pair without value", args: []string{"a"}, fault: "NAME=VALUE"},
+		{name: "pair without name", args: []string{"=1"}, fault: "NAME=VALUE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := readArguments(strings.NewReader(c.stdin), c.args, c.pairs)
+			got, err := readArguments(strings.NewReader(c.stdin), c.args)
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) {
 					t.Fatalf("error = %v, want one with %q", err, c.fault)
@@ -115,7 +117,7 @@ func TestListTools(t *testing.T) {
 func TestApproveForGood(t *testing.T) {
 	flags := project(t)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	call := append([]string{"call", "echo", "--server", "demo", "--arg", "text=hi"}, flags...)
+	call := append([]string{"call", "echo", "--server", "demo", "text=hi"}, flags...)
 	if got := runTool(t, "", call...); got.code != exitFailed || !strings.Contains(got.stderr, "--trust-project") || strings.Contains(got.stderr, "sha256") {
 		t.Errorf("call without trust = %+v", got)
 	}
@@ -162,8 +164,8 @@ func TestCall(t *testing.T) {
 		stdout, stderr string // "" and nothing else: must be empty
 	}{
 		{args: []string{"mcp_demo_echo", `{"text":"grüß dich"}`}, stdout: "grüß dich\n"},
-		{args: []string{"add", "--server", "demo", "--arg", "a=2", "--arg", "b=40"}, stdout: "42\n"},
-		{args: []string{"fail", "--server", "demo", "--arg", "message=no luck"}, code: exitToolFailed, stdout: "no luck\n"},
+		{args: []string{"add", "--server", "demo", "a=2", "b=40"}, stdout: "42\n"},
+		{args: []string{"fail", "--server", "demo", "message=no luck"}, code: exitToolFailed, stdout: "no luck\n"},
 		{args: []string{"add", "--server", "demo", "--json", `{"a":1,"b":2}`}, stdout: `"structuredContent":{"sum":3}`},
 		{args: []string{"image", "--server", "demo"}, stdout: "[image, image/png, "},
 		{args: []string{"--server", "demo", "--method", "resources/read", `{"uri":"file:///a"}`}, code: exitFailed, stderr: "resources/read"},
@@ -171,7 +173,7 @@ func TestCall(t *testing.T) {
 		{args: []string{"nope", "--server", "demo"}, code: exitFailed, stderr: "nope"},
 		{args: []string{"echo", "--server", "broken"}, code: exitFailed, stderr: "DEMO_TOKEN is not set"},
 		{args: []string{"echo", "--server", "missing"}, code: exitFailed, stderr: "missing"},
-		{args: []string{"demo", "echo", "--arg", "text=hi"}, code: exitUsage, stderr: "--server SERVER TOOL"},
+		{args: []string{"demo", "echo", "text=hi"}, code: exitUsage, stderr: "--server SERVER TOOL"},
 		{args: []string{}, code: exitUsage, stderr: "call takes a tool"},
 		{args: []string{"--method", "ping"}, code: exitUsage, stderr: "--method needs --server"},
 	} {
@@ -189,7 +191,7 @@ func TestCall(t *testing.T) {
 }
 
 func TestInterruptCancelsACall(t *testing.T) {
-	flags := append([]string{"call", "slow", "--server", "demo", "--arg", "ms=20000", "--trust-project"}, project(t)...)
+	flags := append([]string{"call", "slow", "--server", "demo", "ms=20000", "--trust-project"}, project(t)...)
 	cmd := tool(t, flags...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut

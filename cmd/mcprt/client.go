@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/goccy/go-json"
@@ -26,6 +27,9 @@ type clientOptions struct {
 	trace        string
 	json         bool
 	color        string
+
+	watch  string       // what the option "watch" is to be; "" is its default
+	events func([]byte) // gets each event in place of the spinner; must not block
 }
 
 func (o *clientOptions) register(cmd *cobra.Command) {
@@ -40,6 +44,8 @@ func (o *clientOptions) register(cmd *cobra.Command) {
 	f.StringVar(&o.trace, "trace", "", "record what happens into this `file`, for mcprt trace")
 	f.BoolVar(&o.json, "json", false, "print the library's JSON reply as it is")
 	f.StringVar(&o.color, "color", "auto", "`when` to colour: auto (on a terminal, without NO_COLOR), always, never")
+	mustComplete(cmd, "user", completeFlag("own", "all", "none"))
+	mustComplete(cmd, "color", completeFlag("auto", "always", "never"))
 }
 
 // openOptions are the options of mcprt_open that the flags stand for.
@@ -70,6 +76,9 @@ func (o *clientOptions) openOptions() (map[string]any, error) {
 	if o.timeout > 0 {
 		options["timeoutMs"] = max(1, o.timeout.Milliseconds())
 	}
+	if o.watch != "" {
+		options["watch"] = o.watch
+	}
 	if o.cacheDir != "" {
 		options["cache"] = map[string]any{"dir": o.cacheDir}
 	}
@@ -83,14 +92,14 @@ func (o *clientOptions) openOptions() (map[string]any, error) {
 	return options, nil
 }
 
-// client runs the library's verbs one after another.
+// client runs the library's verbs.
 type client struct {
 	manager *core.Manager
-	tag     uint64
+	tag     atomic.Uint64
 }
 
-// openClient opens the library; onProgress gets each progress report of a server.
-func openClient(o *clientOptions, onProgress func(progress)) (*client, error) {
+// openClient opens the library; onNotice gets each event, in order, and must not block.
+func openClient(o *clientOptions, onNotice func([]byte)) (*client, error) {
 	options, err := o.openOptions()
 	if err != nil {
 		return nil, err
@@ -99,7 +108,7 @@ func openClient(o *clientOptions, onProgress func(progress)) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager, err := core.Open(encoded, noticeReader(onProgress))
+	manager, err := core.Open(encoded, noticeReader(onNotice))
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +128,7 @@ func (c *client) do(ctx context.Context, verb core.Verb, request map[string]any)
 	var reply []byte
 	var status core.Status
 	done := make(chan struct{})
-	c.tag++
-	cancel := c.manager.Start(verb, c.tag, encoded, func(st core.Status, r core.Reply) {
+	cancel := c.manager.Start(verb, c.tag.Add(1), encoded, func(st core.Status, r core.Reply) {
 		status, reply = st, slices.Concat(r.Head, r.Body, r.Tail)
 		close(done)
 	})
@@ -200,25 +208,10 @@ type diagnostic struct {
 	Message  string `json:"message"`
 }
 
-// progress is one report of a running call.
-type progress struct {
-	Type     string  `json:"type"`
-	Server   string  `json:"server"`
-	Progress float64 `json:"progress"`
-	Total    float64 `json:"total"`
-	Message  string  `json:"message"`
-}
-
-// noticeReader is the host of the commands: it watches progress and answers no
+// noticeReader is the host of the commands: it watches events and answers no
 // requests, since open names none in "answers".
-type noticeReader func(progress)
+type noticeReader func([]byte)
 
-func (onProgress noticeReader) Notice(data []byte) {
-	var p progress
-	if err := json.Unmarshal(data, &p); err == nil && p.Type == "progress" {
-		onProgress(p)
-	}
-}
-
+func (onNotice noticeReader) Notice(data []byte)     { onNotice(data) }
 func (noticeReader) Request(uint64, []byte)          {}
 func (noticeReader) RequestDone(uint64, core.Status) {}

@@ -41,8 +41,10 @@ not start is named on stderr, and the others are listed all the same.`,
 			})
 		},
 	}
+	cmd.ValidArgsFunction = completeWords(listKinds)
 	o.register(cmd)
 	cmd.Flags().StringVar(&server, "server", "", "only this `server`; it alone is started")
+	mustComplete(cmd, "server", completeServers(&o))
 	cmd.Flags().StringVar(&search, "search", "", "only what matches these `words`")
 	return cmd
 }
@@ -139,19 +141,14 @@ func printItems(p *painter, items []item) {
 func printServers(p *painter, servers []serverView) {
 	rows := make([][]cell, 0, len(servers))
 	for _, v := range servers {
-		state := cell{v.State, yellow}
 		protocol, took, problem := v.ProtocolVersion, "", ""
-		switch v.State {
-		case "ready":
-			state.style = green
+		if v.State == "ready" {
 			took = fmt.Sprintf("%.0f ms", v.ConnectMs)
-		case "failed", "needs_auth", "needs_input", "needs_trust":
-			state.style = red
 		}
 		if v.Error != nil {
 			problem = v.Error.Message
 		}
-		rows = append(rows, []cell{{v.Name, ""}, state, {fmt.Sprint(v.ToolCount), ""}, {protocol, faint}, {took, faint}, {problem, ""}})
+		rows = append(rows, []cell{{v.Name, ""}, {v.State, stateStyle(v.State)}, {fmt.Sprint(v.ToolCount), ""}, {protocol, faint}, {took, faint}, {problem, ""}})
 	}
 	p.table([]string{"NAME", "STATE", "TOOLS", "PROTOCOL", "CONNECTED IN", "PROBLEM"}, rows)
 }

@@ -57,8 +57,7 @@ Exit status:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%v; see %s --help", err, cmd.CommandPath())
 	})
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(callCommand(), demoServerCommand(), discoverCommand(), doctorCommand(), listCommand(), traceCommand(), trustCommand(), versionCommand())
+	root.AddCommand(cacheCommand(), callCommand(), demoServerCommand(), discoverCommand(), doctorCommand(), listCommand(), traceCommand(), trustCommand(), versionCommand(), watchCommand())
 	return root
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
 )
 
@@ -40,7 +41,11 @@ func withSession(cmd *cobra.Command, o *clientOptions, doing string, body func(*
 	s := &session{ctx: ctx, stdout: stdout, stderr: stderr, wantJSON: o.json, cwd: o.cwd}
 	s.spin = newSpinner(stderr, doing)
 	defer s.spin.end()
-	s.client, err = openClient(o, func(p progress) { s.spin.say(p.String()) })
+	events := o.events
+	if events == nil {
+		events = s.progress
+	}
+	s.client, err = openClient(o, events)
 	if err != nil {
 		return err
 	}
@@ -104,6 +109,22 @@ func (s *session) diagnostics(found []diagnostic) {
 			where += " "
 		}
 		fmt.Fprintf(s.stderr, "%s %s%s\n", severity, where, oneLine(d.Message))
+	}
+}
+
+// progress is one report of a running call.
+type progress struct {
+	Type     string  `json:"type"`
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total"`
+	Message  string  `json:"message"`
+}
+
+// progress shows what a running call reports.
+func (s *session) progress(event []byte) {
+	var p progress
+	if err := json.Unmarshal(event, &p); err == nil && p.Type == "progress" {
+		s.spin.say(p.String())
 	}
 }
 

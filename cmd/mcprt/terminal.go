@@ -117,7 +117,7 @@ func (p *painter) layout(header []string, right []int, rows [][]cell) []string {
 		for i, c := range row {
 			if i == len(row)-1 {
 				if p.width > 0 {
-					c.text = runewidth.Truncate(c.text, max(p.width-used, 10), "…")
+					c.text = cut(c.text, max(p.width-used, 10))
 				}
 				line.WriteString(p.paint(c.style, c.text))
 				continue
@@ -169,7 +169,7 @@ func (s *spinner) turn() {
 			s.mu.Lock()
 			line := fmt.Sprintf("%c %s  %.1f s", frames[i%len(frames)], s.text, time.Since(start).Seconds())
 			s.mu.Unlock()
-			fmt.Fprintf(s.out, "\r\x1b[K%s", runewidth.Truncate(line, s.out.width-1, "…"))
+			fmt.Fprintf(s.out, "\r\x1b[K%s", cut(line, s.out.width-1))
 		}
 	}
 }
@@ -188,4 +188,12 @@ func (s *spinner) end() {
 		close(s.stop)
 	}
 	<-s.done
+}
+
+// cut shortens one line to width columns; 0 leaves it.
+func cut(line string, width int) string {
+	if width <= 0 {
+		return line
+	}
+	return runewidth.Truncate(line, width, "…")
 }

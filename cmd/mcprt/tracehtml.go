@@ -75,7 +75,7 @@ type page struct {
 	Title    string
 	Notes    []string
 	Starts   []startRow // of the start-up
-	Axis     []tick
+	Axis     []axisTick
 	Overall  []startRow // the manager's own steps
 	Later    []startRow // each on its own scale
 	Phases   []string   // that occur, for the legend
@@ -106,7 +106,7 @@ type bar struct {
 	Note               string
 }
 
-type tick struct{ X, Text string }
+type axisTick struct{ X, Text string }
 
 type messageRow struct {
 	At, Server, Generation, Arrow, Direction, Kind, Name, Method, ID, Took, Bytes, Outcome, Note, Payload string
@@ -140,10 +140,10 @@ func sourceHash(text string) string {
 // axisRow is a row and the lines behind it.
 type axisRow struct {
 	Row  startRow
-	Axis []tick
+	Axis []axisTick
 }
 
-func onAxis(row startRow, axis []tick) axisRow { return axisRow{row, axis} }
+func onAxis(row startRow, axis []axisTick) axisRow { return axisRow{row, axis} }
 
 func alone(row startRow) axisRow { return axisRow{row, nil} }
 
@@ -309,7 +309,7 @@ func (s *scale) percent(d time.Duration) float64 {
 	return min(max(float64(d)/float64(s.width()), 0), 1) * 98
 }
 
-func (s *scale) ticks() (out []tick) {
+func (s *scale) ticks() (out []axisTick) {
 	step := time.Millisecond
 	for _, factor := range []time.Duration{2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 1_800_000, 3_600_000, 86_400_000} {
 		if s.width() <= 6*step {
@@ -318,7 +318,7 @@ func (s *scale) ticks() (out []tick) {
 		step = factor * time.Millisecond
 	}
 	for at := time.Duration(0); at <= s.width() && len(out) < 20; at += step {
-		out = append(out, tick{fmt.Sprintf("%.2f%%", s.percent(at)), short(at)})
+		out = append(out, axisTick{fmt.Sprintf("%.2f%%", s.percent(at)), short(at)})
 	}
 	return out
 }

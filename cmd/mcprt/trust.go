@@ -66,6 +66,7 @@ func trustAddCommand() *cobra.Command {
 			return withSession(cmd, &o, "reading config files", func(s *session) error { return trustAdd(s, args[0], hash) })
 		},
 	}
+	cmd.ValidArgsFunction = completeServers(&o)
 	o.register(cmd)
 	cmd.Flags().StringVar(&hash, "hash", "", "approve only what has this `hash`")
 	return cmd

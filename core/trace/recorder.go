@@ -27,6 +27,8 @@ type Options struct {
 	Version      string // of the library
 	// Redactor makes a function that masks secrets, besides what looks like one.
 	Redactor func(secrets []string) func(string) string
+	// Secrets gives values that come and go, such as tokens; asked before each line. May be nil.
+	Secrets func() []string
 	// Failed is told once, from a goroutine of the recorder, that it stopped.
 	Failed func(error)
 }
@@ -112,7 +114,7 @@ func (r *Recorder) Know(secrets []string) {
 	defer r.mu.Unlock()
 	fresh := false
 	for _, s := range secrets {
-		if !r.secrets[s] {
+		if s != "" && !r.secrets[s] {
 			r.secrets[s], fresh = true, true
 		}
 	}
@@ -261,6 +263,9 @@ func (r *Recorder) put(e entry) error {
 }
 
 func (r *Recorder) line(e entry) error {
+	if r.opts.Secrets != nil {
+		r.Know(r.opts.Secrets())
+	}
 	encoded, err := json.MarshalWithOption(r.redact(&e), json.DisableHTMLEscape())
 	if err != nil { // no record is worth the end of the trace
 		r.lost.Add(1)

@@ -268,3 +268,26 @@ func TestPayloadsCanBeLeftOut(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Tokens come and go while a trace is written: the one of a moment ago is masked too.
+func TestSecretsThatChange(t *testing.T) {
+	token := make(chan string, 1)
+	last := "token-one"
+	r := open(t, Options{Secrets: func() []string {
+		select {
+		case last = <-token:
+		default:
+		}
+		return []string{last, ""}
+	}})
+	r.add(Record{Type: TypeMessage}, []byte(`{"a":"token-one"}`))
+	for written, _ := r.Stats(); written < 2; written, _ = r.Stats() {
+		time.Sleep(time.Millisecond)
+	}
+	token <- "token-two"
+	r.add(Record{Type: TypeMessage}, []byte(`{"a":"token-one and token-two"}`))
+	r.Close()
+	if got := strings.Join(lines(t, r.opts.File), "\n"); strings.Contains(got, "token-") || strings.Count(got, "***") != 3 {
+		t.Error(got)
+	}
+}
