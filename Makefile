@@ -160,7 +160,7 @@ soak: ## Run what only time shows: ten minutes of chaos, a million calls, ten th
 	$(GO) test ./core -run 'TestChaos|TestManyServers' -chaos 10m -many 500 -timeout 30m -v
 	$(GO) test ./capi -run TestSoak -soak-calls 1000000 -soak-reconnects 10000 -timeout 30m -v
 
-fuzz: ## Run every fuzz target for FUZZTIME (20s)
+fuzz: ## Run every fuzz target for FUZZTIME (20s), in seconds
 	@found=0; \
 	while IFS=: read -r file _ line; do \
 	  name=$${line#func }; name=$${name%%(*}; found=1; \
@@ -168,6 +168,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
 	done < <(grep -rn --include='*_test.go' '^func Fuzz' core capi cmd internal); \
 	test $$found = 1 || { echo 'there are no fuzz targets'; exit 1; }
+	$(GO) test ./capi -run TestFuzzSubmit -fuzz-seconds $(FUZZTIME:s=) -fuzz-seed $$RANDOM
 
 lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what static analysers find
 	@unformatted=$$(gofmt -l $(filter %.go,$(GO_SOURCES))); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }

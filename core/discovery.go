@@ -85,6 +85,9 @@ func (m *Manager) add(e *config.Entry, pinned bool, fx *effects) *server {
 	s := newServer(e)
 	s.pinned = pinned
 	switch {
+	case m.closing != nil: // discovery ended after the manager: nothing comes back
+		s.state, s.settled = stateClosed, true
+		return s
 	case !e.Enabled:
 		s.state, s.settled = stateDisabled, true
 	case !e.Trusted:
