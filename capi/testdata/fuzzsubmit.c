@@ -138,7 +138,7 @@ static void drain(mcprt_mgr m, struct book *book, bool *closed) {
 }
 
 static void one_manager(void) {
-  static const char options[] = "{\"maxInFlight\":64,\"maxNotices\":16,\"requestTimeoutMs\":50,\"timeoutMs\":50,\"maxTimeoutMs\":50,\"cwd\":\"/\",\"env\":{\"HOME\":\"/nonexistent\"},"
+  static const char options[] = "{\"stubMost\":5000,\"maxInFlight\":64,\"maxNotices\":16,\"requestTimeoutMs\":50,\"timeoutMs\":50,\"maxTimeoutMs\":50,\"cwd\":\"/\",\"env\":{\"HOME\":\"/nonexistent\"},"
                                 "\"discovery\":{\"project\":false,\"user\":\"none\"},\"cache\":{\"enabled\":false}}";
   struct book book[TAGS] = {{false, false}};
   mcprt_mgr m = 0;
