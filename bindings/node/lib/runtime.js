@@ -167,6 +167,11 @@ export class Runtime extends EventEmitter {
     return (await this.request(null, 'mcprt/auth.logout', { server }, options)).json
   }
 
+  /** @param {import('../index.js').Abortable} [options] */
+  async stats({ signal } = {}) {
+    return (await this.request(null, 'mcprt/stats', undefined, { signal })).json
+  }
+
   /** @param {{graceMs?: number}} [options] */
   close({ graceMs } = {}) {
     return this.#channel.close({ graceMs })

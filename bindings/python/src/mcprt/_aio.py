@@ -21,7 +21,7 @@ from ._frames import Frame
 from ._library import Library
 from ._operations import OnProgress, Operation
 from ._options import Options, encode_options
-from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Tool
+from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
@@ -388,6 +388,10 @@ class AsyncRuntime:
     async def logout(self, server: str, *, timeout: Optional[float] = None) -> Json:
         """As :meth:`Runtime.logout`."""
         return await self._run(_operations.sign("logout", server, timeout))
+
+    async def stats(self) -> Stats:
+        """As :meth:`Runtime.stats`."""
+        return await self._run(_operations.stats())
 
     async def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
         """As :meth:`Runtime.reload`."""

@@ -143,6 +143,10 @@ def sign(way: str, server: str, timeout: Optional[float]) -> Operation[_types.Js
     return Operation(_library.CALL, sent, lambda reply: dict(_types.CallResult(reply).data), timeout=timeout)
 
 
+def stats() -> Operation[_types.Stats]:
+    return Operation(_library.CALL, {"method": "mcprt/stats"}, _types.Stats)
+
+
 def reload(mode: str, tools: bool) -> Operation[_types.ReloadReport]:
     return Operation(_library.RELOAD, {"mode": mode, "tools": tools}, _types.ReloadReport)
 

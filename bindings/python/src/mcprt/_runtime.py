@@ -13,7 +13,7 @@ from ._events import EventStream, Handler, OnEvent
 from ._operations import OnProgress, Operation
 from ._options import Options, encode_options, milliseconds
 from ._pump import Pump
-from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Tool
+from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
@@ -215,6 +215,10 @@ class Runtime:
         Returns ``{"server", "signedOut", "revoked"}``: whether there was one, and whether it was taken back there.
         """
         return self._run(_operations.sign("logout", server, timeout))
+
+    def stats(self) -> Stats:
+        """Calls, errors, bytes, restarts and latencies of each server since the runtime was opened."""
+        return self._run(_operations.stats())
 
     def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
         """Reads the config files again. "diff" keeps every server whose config did not change, "full" keeps none."""
