@@ -17,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
+	hostMain()
 	os.Exit(m.Run())
 }
 

@@ -72,6 +72,8 @@ export interface RuntimeOptions {
   share?: boolean
   watch?: 'off' | 'notify' | 'apply'
   pinning?: 'off' | 'report'
+  /** Ask the user's login shell for its PATH when a program is not in that of `env`: for hosts started from a desktop. */
+  loginPath?: boolean
   spill?: { overBytes: number; dir?: string; quotaBytes?: number } | null
   trace?: { file: string } | null
   log?: { level?: 'debug' | 'info' | 'warn' | 'error' }

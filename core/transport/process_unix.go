@@ -19,6 +19,9 @@ const (
 // can be ended with it, and a Ctrl-C meant for the host does not reach it.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
+// sessionAttr is childAttr with a session of its own; its leader's group has the same number.
+func sessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
 // signalGroup may be called only while pgid is known to be ours: its leader is not
 // reaped, or groupAlive has just said so.
 func signalGroup(pgid int, sig syscall.Signal) { syscall.Kill(-pgid, sig) }

@@ -18,6 +18,8 @@ func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
 
+func sessionAttr() *syscall.SysProcAttr { return childAttr() }
+
 // signalGroup reaches the leader alone. The polite signal is left out: a closed
 // stdin is what Windows servers can act on.
 func signalGroup(pid int, sig syscall.Signal) {
