@@ -37,7 +37,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples test-extra race sanitize fuzz lint lock install clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples test-extra race sanitize soak fuzz lint lock install clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -130,6 +130,10 @@ race: ## Run the Go tests under the race detector
 sanitize: ## Run the C API's tests over the whole library under ASan with UBSan, and under the race detector
 	capi/testdata/sanitize.sh address
 	capi/testdata/sanitize.sh race
+
+soak: ## Run what only time shows: ten minutes of chaos, a million calls, ten thousand reconnects, 500 servers
+	$(GO) test ./core -run 'TestChaos|TestManyServers' -chaos 10m -many 500 -timeout 30m -v
+	$(GO) test ./capi -run TestSoak -soak-calls 1000000 -soak-reconnects 10000 -timeout 30m -v
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@found=0; \

@@ -24,37 +24,48 @@ func (a answerOf) diagnosed(code string) []map[string]any {
 	return out
 }
 
-// TestCacheOfAnotherPrincipal: one config text with another token sees nothing of
-// the first one's tools.
+// TestCacheOfAnotherPrincipal: one config text with another token, wherever it stands,
+// sees nothing of the first one's tools.
 func TestCacheOfAnotherPrincipal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		as := func(token string, s *mcptest.Memory) *rig {
-			return newRig(t, servers{"a": s}, map[string]any{"cache": cacheIn(dir), "uncached": "background",
-				"env":    map[string]string{"HOME": "/nonexistent", "TOKEN": token},
-				"config": map[string]map[string]any{"a": {"env": map[string]string{"TOKEN": "${TOKEN}"}}}})
+	for where, cfg := range map[string]map[string]any{
+		"env":     {"env": map[string]string{"TOKEN": "${TOKEN}"}},
+		"args":    {"args": []string{"--token=${TOKEN}"}},
+		"url":     {"command": nil, "args": nil, "url": "https://example.com/mcp?token=${TOKEN}"},
+		"headers": {"command": nil, "args": nil, "url": "https://example.com/mcp", "headers": map[string]string{"Authorization": "Bearer ${TOKEN}"}},
+	} {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { cacheOfAnotherPrincipal(t, cfg) })
+		})
+	}
+}
+
+func cacheOfAnotherPrincipal(t *testing.T, cfg map[string]any) {
+	dir := t.TempDir()
+	as := func(token string, s *mcptest.Memory) *rig {
+		return newRig(t, servers{"a": s}, map[string]any{"cache": cacheIn(dir), "uncached": "background",
+			"env":    map[string]string{"HOME": "/nonexistent", "TOKEN": token},
+			"config": map[string]map[string]any{"a": cfg}})
+	}
+	r := as("token-of-ada", echo())
+	r.must(VerbConnect, `{}`)
+	r.m.Close(0)
+	for token, want := range map[string]int{"token-of-bob": 0, "token-of-ada": 1} {
+		r := as(token, slow(time.Hour))
+		if a := r.must(VerbConnect, `{}`); len(a.names("tools")) != want {
+			t.Errorf("%s sees %v", token, a.names("tools"))
 		}
-		r := as("token-of-ada", echo())
-		r.must(VerbConnect, `{}`)
 		r.m.Close(0)
-		for token, want := range map[string]int{"token-of-bob": 0, "token-of-ada": 1} {
-			r := as(token, slow(time.Hour))
-			if a := r.must(VerbConnect, `{}`); len(a.names("tools")) != want {
-				t.Errorf("%s sees %v", token, a.names("tools"))
-			}
-			r.m.Close(0)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil || strings.Contains(string(text), "token-of-ada") {
+			t.Errorf("%s holds the token, or cannot be read: %v", f.Name(), err)
 		}
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			text, err := os.ReadFile(filepath.Join(dir, f.Name()))
-			if err != nil || strings.Contains(string(text), "token-of-ada") {
-				t.Errorf("%s holds the token, or cannot be read: %v", f.Name(), err)
-			}
-		}
-	})
+	}
 }
 
 // TestCacheOfAnEmptyList: a server without tools loses its entry.

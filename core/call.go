@@ -149,11 +149,11 @@ type target struct {
 func (op *callOp) find(snap *Snapshot) (target, error) {
 	r := &op.req
 	if r.Server == "" {
-		t := snap.routes[r.Tool]
-		if t == nil {
+		id, ok := snap.route(r.Tool)
+		if !ok {
 			return target{}, unknownTool(snap, r.Tool)
 		}
-		r.Server, r.Tool = t.server, t.def.name // from now on by its true name: a rename cannot lose it
+		r.Server, r.Tool = id.Server, id.Tool // from now on by its true name: a rename cannot lose it
 	}
 	v := snap.index[r.Server]
 	if v == nil {

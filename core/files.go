@@ -105,7 +105,7 @@ func (f *files) place(e *config.Entry, r *config.Resolved) cached {
 	if cache == nil {
 		return cached{}
 	}
-	principal, err := cache.Principal(secretValues(r))
+	principal, err := cache.Principal(principalValues(r))
 	if err != nil {
 		f.note("cache_unavailable", "", "tools are not cached: "+err.Error())
 		return cached{}
@@ -113,9 +113,10 @@ func (f *files) place(e *config.Entry, r *config.Resolved) cached {
 	return cached{f: f, cache: cache, key: store.Key(e.Canonical(), e.Name, f.caps, principal), server: e.Name}
 }
 
-// secretValues are the resolved env and header values in a stable order.
-func secretValues(r *config.Resolved) []string {
-	var out []string
+// principalValues are what variables can bring into a config, in a stable order: a
+// token may stand in an argument or a URL as well as in env or a header.
+func principalValues(r *config.Resolved) []string {
+	out := append(slices.Clone(r.Args), "", r.URL, "")
 	for _, m := range []map[string]string{r.Env, r.Headers} {
 		names := make([]string, 0, len(m))
 		for name := range m {

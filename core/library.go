@@ -59,7 +59,7 @@ func (m *Manager) stats() any {
 		Revision uint64        `json:"revision"`
 		Tools    int           `json:"tools"`
 		Servers  []serverStats `json:"servers"`
-	}{Revision: snap.rev, Tools: len(snap.tools), Servers: []serverStats{}}
+	}{Revision: snap.rev, Tools: snap.tools.Len(), Servers: []serverStats{}}
 	for _, v := range snap.servers {
 		s := serverStats{Name: v.name, State: v.state.String(), Tools: len(v.tools)}
 		if v.session != nil {

@@ -78,7 +78,7 @@ func (h *testHost) of(kind string) []map[string]any {
 
 // rig is a manager whose servers run in memory.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	m    *Manager
 	host *testHost
 }
@@ -87,7 +87,7 @@ type rig struct {
 // that gives one for a resolved config, or an error that every dial returns.
 type servers map[string]any
 
-func newRig(t *testing.T, have servers, options map[string]any) *rig {
+func newRig(t testing.TB, have servers, options map[string]any) *rig {
 	t.Helper()
 	inline := map[string]any{}
 	for name := range have {

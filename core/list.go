@@ -69,8 +69,10 @@ func (m *Manager) listVerb(ctx context.Context, req []byte) (Reply, error) {
 
 // pick gives the tools that the request asks for, in the list's order.
 func (r *listRequest) pick(snap *Snapshot) []*tool {
-	tools := snap.tools
-	if r.Server != "" {
+	var tools []*tool
+	if r.Server == "" {
+		tools = snap.sorted()
+	} else {
 		tools = slices.SortedFunc(slices.Values(snap.index[r.Server].tools), func(a, b *tool) int { return strings.Compare(a.name, b.name) })
 	}
 	words := strings.Fields(strings.ToLower(r.Search))

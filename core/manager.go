@@ -29,7 +29,6 @@ type Manager struct {
 	env     config.Env
 	deps    deps
 	policy  policy
-	mint    mintFunc
 	store   *files
 	inputs  inputs
 	helpers *helpers
@@ -46,6 +45,7 @@ type Manager struct {
 
 	mu          sync.Mutex
 	servers     map[string]*server
+	names       *namer
 	gen         uint64
 	outbox      []notice
 	flushing    bool
@@ -91,16 +91,14 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	m = &Manager{host: host, opts: opts, env: opts.Env, deps: d, servers: map[string]*server{}, asks: map[uint64]*ask{}, pulse: make(chan struct{}), warned: warned,
 		grace: opts.Grace}
 	m.policy = map[string]policy{"auto": policyAuto, "onCall": policyOnCall, "manual": policyManual}[opts.Reconnect]
-	m.mint = func(ids []toolID) map[toolID]string {
-		return mintNames(ids, opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
-	}
+	m.names = newNamer(opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
 	m.capabilities = declare(opts.Answers, true)
 	m.remoteCapabilities = declare(opts.Answers, slices.Contains(opts.Answers, "roots"))
 	m.helpers, m.watcher = newHelpers(m), newWatcher(m)
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
 	m.ctx, m.end = context.WithCancelCause(context.Background())
-	m.snap.Store(&Snapshot{index: map[string]*serverView{}, routes: map[string]*tool{}, names: map[toolID]string{}})
+	m.snap.Store(emptySnapshot())
 	return m, nil
 }
 

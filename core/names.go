@@ -17,34 +17,76 @@ const (
 	digestStep    = 8 // hex digits per level
 )
 
-// mintNames gives every tool a name that model providers accept, of the form
-// prefix + server + "_" + tool, at most maxLength (at least minNameLength) bytes.
+// namer gives every tool that is known a name that model providers accept, of the
+// form prefix + server + "_" + tool, at most maxLength (at least minNameLength) bytes.
 //
 // A name whose parts sanitising changed, or that had to be cut, ends in a digest of
 // the identity whoever else is there, so that it does not depend on the company.
 // Where two unchanged names are equal both get one; where a server offers, under
 // its plain name, what another tool's digested name is, the plain one yields. The
-// result depends on the set of ids alone, not on their order.
-func mintNames(ids []toolID, prefix string, maxLength int) map[toolID]string {
-	m := minter{maxLength: maxLength, seen: map[string]*occupant{}}
-	tools := make(map[toolID]*minted, len(ids))
-	for _, id := range ids {
-		if tools[id] == nil {
-			t := &minted{id: id}
-			t.base, t.level = naturalName(id, prefix)
-			if len(t.base) > maxLength {
-				t.level = 1
-			}
-			tools[id] = t
-			m.queue = append(m.queue, t)
+// result depends on the set of tools alone, not on their order nor on those that
+// were there before.
+//
+// It is kept from one change to the next, so that a change costs what it changes.
+// Its owner is the manager, under its lock.
+type namer struct {
+	prefix string
+	minter
+	tools map[toolID]*minted
+}
+
+func newNamer(prefix string, maxLength int) *namer {
+	n := &namer{prefix: prefix, tools: map[toolID]*minted{}}
+	n.maxLength = maxLength
+	n.seen = map[string]*occupant{}
+	return n
+}
+
+// name is the current name of a tool that came and has not gone.
+func (n *namer) name(id toolID) string { return n.tools[id].name }
+
+// update takes tools out and puts others in. It gives the servers some of whose other
+// tools may have changed their names; all says that it can be any.
+func (n *namer) update(gone, come []toolID) (renamed map[string]bool, all bool) {
+	for _, id := range gone {
+		t := n.tools[id]
+		if t == nil {
+			continue
+		}
+		delete(n.tools, id)
+		// Who met nobody leaves no trace. Without any other, whom it met may get its
+		// plain name back, and whoever that one met, and so on.
+		if o := n.seen[t.name]; t.raised || o.visitors > 1 {
+			all = true
+		} else {
+			delete(n.seen, t.name)
 		}
 	}
-	m.run()
-	names := make(map[toolID]string, len(tools))
-	for id, t := range tools {
-		names[id] = t.name
+	n.moved = map[string]bool{}
+	if all {
+		n.seen = make(map[string]*occupant, len(n.tools))
+		for _, t := range n.tools {
+			n.enter(t.id)
+		}
 	}
-	return names
+	for _, id := range come {
+		if n.tools[id] == nil {
+			n.enter(id)
+		}
+	}
+	n.run()
+	return n.moved, all
+}
+
+// enter puts a tool at the beginning of its way to a name.
+func (n *namer) enter(id toolID) {
+	t := &minted{id: id}
+	t.base, t.level = naturalName(id, n.prefix)
+	if len(t.base) > n.maxLength {
+		t.level = 1
+	}
+	n.tools[id] = t
+	n.queue = append(n.queue, t)
 }
 
 // naturalName returns the sanitised name, and level 1 when it lost something.
@@ -84,22 +126,27 @@ func plainNameByte(c byte) bool {
 // minted is a tool on its way to a name. Level 0 is the natural name, each further
 // level a digest longer by digestStep. Levels only rise.
 type minted struct {
-	id    toolID
-	base  string
-	level int
-	name  string
+	id     toolID
+	base   string
+	level  int
+	raised bool // it is no more at the level where it entered
+	name   string
 }
 
 // occupant is who came to a name first, as a natural name and as a digested one.
 // Whoever came stays in the record after it moved on: that makes the outcome the
 // same in every order, and the work linear, however many names a server lines up
 // so that each pushes the next.
-type occupant struct{ natural, digested *minted }
+type occupant struct {
+	natural, digested *minted
+	visitors          int // all who came, whether they stayed or not
+}
 
 type minter struct {
 	maxLength int
 	seen      map[string]*occupant
 	queue     []*minted
+	moved     map[string]bool // the servers of tools that were raised
 }
 
 func (m *minter) run() {
@@ -112,6 +159,7 @@ func (m *minter) run() {
 			o = &occupant{}
 			m.seen[t.name] = o
 		}
+		o.visitors++
 		if t.level > 0 {
 			if o.digested == nil {
 				o.digested = t
@@ -140,6 +188,8 @@ func (m *minter) run() {
 func (m *minter) raise(t *minted, level int) {
 	if t.level == level && m.digits(level) < m.digits(level+1) {
 		t.level++
+		t.raised = true
+		m.moved[t.id.Server] = true
 		m.queue = append(m.queue, t)
 	}
 }

@@ -14,6 +14,21 @@ import (
 	"github.com/goccy/go-json"
 )
 
+// mintNames names a set of tools from nothing.
+func mintNames(ids []toolID, prefix string, maxLength int) map[toolID]string {
+	n := newNamer(prefix, maxLength)
+	n.update(nil, ids)
+	return n.names()
+}
+
+func (n *namer) names() map[toolID]string {
+	names := make(map[toolID]string, len(n.tools))
+	for id := range n.tools {
+		names[id] = n.name(id)
+	}
+	return names
+}
+
 // checkNames fails unless the names obey the contract's rules for any input.
 func checkNames(t testing.TB, ids []toolID, prefix string, maxLength int) map[toolID]string {
 	t.Helper()
@@ -241,6 +256,57 @@ func TestNamesDependOnTheSetAlone(t *testing.T) {
 				t.Fatalf("another order gives other names: %q and %q", got, want)
 			}
 		}
+	}
+}
+
+// A namer that saw tools come and go gives the names that one from nothing gives, and
+// tells of each other server whose tools it renamed.
+func TestNamesDoNotDependOnThePast(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	parts := []string{"a", "b", "_", "a_b", "a b", "é", "", strings.Repeat("q", 31)}
+	n, have := newNamer("mcp_", 40), map[toolID]bool{}
+	pick := func() toolID {
+		return toolID{parts[rng.IntN(len(parts))], parts[rng.IntN(len(parts))] + parts[rng.IntN(len(parts))]}
+	}
+	unaffected := 0
+	for range 3000 {
+		before := n.names()
+		var gone, come []toolID
+		for range rng.IntN(3) {
+			if id := pick(); have[id] {
+				gone = append(gone, id)
+				delete(have, id)
+			}
+		}
+		for range rng.IntN(3) {
+			id := pick()
+			if rng.IntN(4) == 0 && len(before) > 0 { // a squatter on somebody's name
+				for other := range before {
+					id.Server, id.Tool, _ = strings.Cut(strings.TrimPrefix(before[other], "mcp_"), "_")
+					break
+				}
+			}
+			if !have[id] {
+				come = append(come, id)
+				have[id] = true
+			}
+		}
+		renamed, all := n.update(gone, come)
+		if !all {
+			unaffected++
+		}
+		got, want := n.names(), mintNames(slices.Collect(maps.Keys(have)), "mcp_", 40)
+		if !maps.Equal(got, want) {
+			t.Fatalf("after %q went and %q came: %q, want %q", gone, come, got, want)
+		}
+		for id, name := range got {
+			if was, there := before[id]; there && was != name && !all && !renamed[id.Server] {
+				t.Fatalf("%q was renamed from %q to %q, and update did not say so", id, was, name)
+			}
+		}
+	}
+	if unaffected < 300 {
+		t.Errorf("only %d changes were cheap", unaffected)
 	}
 }
 

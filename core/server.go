@@ -264,12 +264,12 @@ func over(ch <-chan struct{}) bool {
 // must never overwrite a newer one, nor its notices overtake.
 func (m *Manager) publish(fx *effects) {
 	old := m.snap.Load()
-	drop := m.dropAliases && old.aliases()
+	drop := m.dropAliases && len(old.aliases) > 0
 	m.dropAliases = false
 	if len(fx.changed) == 0 && !drop {
 		return
 	}
-	next := old.build(old.rev+1, m.servers, fx.changed, m.mint)
+	next := old.build(old.rev+1, m.servers, fx.changed, m.names)
 	if drop {
 		next.forgetAliases(old)
 	}

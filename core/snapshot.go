@@ -1,10 +1,14 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
 
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
@@ -17,12 +21,20 @@ type Snapshot struct {
 	rev     uint64
 	servers []*serverView // by name
 	index   map[string]*serverView
-	tools   []*tool          // by minted name
-	routes  map[string]*tool // minted names, and since the last reload also the names that a tool had before
-	names   map[toolID]string
+	// tools holds every tool by its minted name. It shares with the snapshot before it
+	// whatever did not change: with thousands of tools each change of a server costs
+	// what that server has.
+	tools *iradix.Tree[*tool]
+	// aliases are names that tools had before, since the last reload: a model may
+	// still use them. Tools of today come first.
+	aliases map[string]toolID
 
 	toolsOnce sync.Once
 	toolsJSON []byte
+}
+
+func emptySnapshot() *Snapshot {
+	return &Snapshot{index: map[string]*serverView{}, tools: iradix.New[*tool]()}
 }
 
 // serverView is one server in a snapshot.
@@ -52,45 +64,75 @@ type viewState struct {
 }
 
 // build makes the next snapshot from the servers' records. Only servers in
-// changed are built anew; the others' views are shared with the old one.
-func (old *Snapshot) build(rev uint64, servers map[string]*server, changed map[*server]bool, mint mintFunc) *Snapshot {
-	next := &Snapshot{rev: rev, index: make(map[string]*serverView, len(servers)), names: old.names}
-	n, same := 0, true
+// changed, and those whose tools got other names, are built anew; the others' views
+// are shared with the old one.
+func (old *Snapshot) build(rev uint64, servers map[string]*server, changed map[*server]bool, names *namer) *Snapshot {
+	next := &Snapshot{rev: rev, index: make(map[string]*serverView, len(servers)), tools: old.tools, aliases: old.aliases}
+	var gone, come []toolID
+	anew := map[string]bool{}
 	for name, s := range servers {
-		was := old.index[name]
-		if was != nil && !changed[s] {
-			next.index[name] = was
-			next.servers = append(next.servers, was)
-			continue
+		v := old.index[name]
+		if v == nil || changed[s] {
+			was := v
+			v = &serverView{viewState: s.view()}
+			anew[name] = true
+			gone, come = v.compare(was, gone, come)
 		}
-		v := &serverView{viewState: s.view()}
 		next.index[name] = v
 		next.servers = append(next.servers, v)
-		same = same && was != nil && was.known == v.known && was.state.showsTools() == v.state.showsTools() && was.entry == v.entry
+	}
+	for _, was := range old.servers {
+		if next.index[was.name] == nil {
+			anew[was.name] = true
+			gone = was.appendIDs(gone)
+		}
+	}
+	if renamed, all := names.update(gone, come); all {
+		for _, v := range next.servers {
+			anew[v.name] = true
+		}
+	} else {
+		maps.Copy(anew, renamed)
 	}
 	slices.SortFunc(next.servers, func(a, b *serverView) int { return strings.Compare(a.name, b.name) })
-	same = same && len(next.servers) == len(old.servers)
-	if !same {
-		var all []toolID
-		for _, v := range next.servers {
-			for _, d := range v.offered() {
-				all = append(all, toolID{v.name, d.name})
-			}
+	for i, v := range next.servers {
+		if anew[v.name] {
+			v = v.remake(old.index[v.name], names)
+			next.index[v.name], next.servers[i] = v, v
 		}
-		next.names = mint(all)
 	}
-	for _, v := range next.servers {
-		if v.tools == nil || !same {
-			v = next.remake(v, old)
-		}
-		n += len(v.tools)
-	}
-	next.collect(old, n)
+	next.replace(old, anew)
 	return next
 }
 
-// mintFunc gives each known tool its name.
-type mintFunc func(ids []toolID) map[toolID]string
+// compare adds to gone and come what the list of tools lost and won since was.
+func (v *serverView) compare(was *serverView, gone, come []toolID) (_, _ []toolID) {
+	if was == nil {
+		return gone, v.appendIDs(come)
+	}
+	if was.known == v.known && was.state.showsTools() == v.state.showsTools() && was.entry == v.entry {
+		return gone, come
+	}
+	before := map[toolID]bool{}
+	for _, id := range was.appendIDs(nil) {
+		before[id] = true
+	}
+	for _, id := range v.appendIDs(nil) {
+		if before[id] {
+			delete(before, id)
+		} else {
+			come = append(come, id)
+		}
+	}
+	return slices.AppendSeq(gone, maps.Keys(before)), come
+}
+
+func (v *serverView) appendIDs(ids []toolID) []toolID {
+	for _, d := range v.offered() {
+		ids = append(ids, toolID{v.name, d.name})
+	}
+	return ids
+}
 
 // offered gives the definitions that this server contributes to the list.
 func (v *serverView) offered() []*toolDef {
@@ -110,32 +152,30 @@ func (v *serverView) offered() []*toolDef {
 	return defs
 }
 
-// remake fills a view's tools, taking over every tool that did not change, so
-// that its encoded form is not made again.
-func (s *Snapshot) remake(v *serverView, old *Snapshot) *serverView {
+// remake gives the view with its tools. It takes over from was, the view of this
+// server before, every tool that did not change, so that its encoded form is not made
+// again. A view that readers may hold already is copied.
+func (v *serverView) remake(was *serverView, names *namer) *serverView {
 	var before map[string]*tool
-	if was := old.index[v.name]; was != nil {
+	if was != nil {
 		before = make(map[string]*tool, len(was.tools))
 		for _, t := range was.tools {
 			before[t.def.name] = t
 		}
-		if was == v { // shared with an old snapshot, which readers hold: never change it
-			v = &serverView{viewState: v.viewState}
-			s.index[v.name] = v
-			i, _ := slices.BinarySearchFunc(s.servers, v.name, func(a *serverView, n string) int { return strings.Compare(a.name, n) })
-			s.servers[i] = v
-		}
+	}
+	if v == was {
+		v = &serverView{viewState: v.viewState}
 	}
 	defs := v.offered()
-	flags := v.flags()
+	flags, label := v.flags(), v.label()
 	v.tools = make([]*tool, 0, len(defs))
 	for _, d := range defs {
-		name := s.names[toolID{v.name, d.name}]
-		if t := before[d.name]; t != nil && t.name == name && t.def == d && t.flags == flags && t.label == v.label() {
+		name := names.name(toolID{v.name, d.name})
+		if t := before[d.name]; t != nil && t.name == name && t.def == d && t.flags == flags && t.label == label {
 			v.tools = append(v.tools, t)
 			continue
 		}
-		v.tools = append(v.tools, &tool{name: name, server: v.name, def: d, label: v.label(), flags: flags})
+		v.tools = append(v.tools, &tool{name: name, server: v.name, def: d, label: label, flags: flags})
 	}
 	return v
 }
@@ -158,51 +198,86 @@ func (v *serverView) flags() toolFlags {
 	return f
 }
 
-// collect sorts all tools by name and makes the routes. Names that a tool had
-// before go on routing until the next reload: a model may still use them.
-func (s *Snapshot) collect(old *Snapshot, n int) {
-	tools := make([]*tool, 0, n)
-	byID := make(map[toolID]*tool, n)
-	for _, v := range s.servers {
-		tools = append(tools, v.tools...)
-		for _, t := range v.tools {
-			byID[toolID{v.name, t.def.name}] = t
+// replace takes the tools of the views that were made anew out of those of old, and
+// puts the new ones in.
+func (s *Snapshot) replace(old *Snapshot, anew map[string]bool) {
+	txn := old.tools.Txn()
+	aliases := maps.Clone(old.aliases) // readers hold the old one
+	var put []*tool                    // after all that goes is out: a name may pass from tool to tool
+	for server := range anew {
+		now := map[string]*tool{}
+		if v := s.index[server]; v != nil {
+			for _, t := range v.tools {
+				now[t.def.name] = t
+			}
 		}
-	}
-	slices.SortFunc(tools, func(a, b *tool) int { return strings.Compare(a.name, b.name) })
-	s.tools = tools
-	s.routes = make(map[string]*tool, n)
-	for name, was := range old.routes {
-		if t := byID[toolID{was.server, was.def.name}]; t != nil {
-			s.routes[name] = t
+		kept := map[*tool]bool{}
+		if was := old.index[server]; was != nil {
+			for _, t := range was.tools {
+				n := now[t.def.name]
+				if n == t {
+					kept[t] = true
+					continue
+				}
+				txn.Delete([]byte(t.name))
+				if n != nil && n.name != t.name {
+					if aliases == nil {
+						aliases = map[string]toolID{}
+					}
+					aliases[t.name] = toolID{server, t.def.name}
+				}
+			}
 		}
+		for _, t := range now {
+			if !kept[t] {
+				put = append(put, t)
+			}
+		}
+		maps.DeleteFunc(aliases, func(_ string, id toolID) bool { return id.Server == server && now[id.Tool] == nil })
 	}
-	for _, t := range tools {
-		s.routes[t.name] = t
+	for _, t := range put {
+		txn.Insert([]byte(t.name), t)
+	}
+	s.tools, s.aliases = txn.Commit(), aliases
+}
+
+// route tells which tool has, or had since the last reload, this name.
+func (s *Snapshot) route(name string) (toolID, bool) {
+	// The tree only reads its key, so that no copy is needed.
+	if t, ok := s.tools.Get(unsafe.Slice(unsafe.StringData(name), len(name))); ok {
+		return toolID{t.server, t.def.name}, true
+	}
+	id, ok := s.aliases[name]
+	return id, ok
+}
+
+// forgetAliases drops the names that were out of date in old already. The caller has
+// not published s yet.
+func (s *Snapshot) forgetAliases(old *Snapshot) {
+	s.aliases = maps.Clone(s.aliases)
+	for name := range old.aliases {
+		delete(s.aliases, name)
 	}
 }
 
-// aliases tells whether there are routes for names that tools had before.
-func (s *Snapshot) aliases() bool { return len(s.routes) > len(s.tools) }
-
-// forgetAliases drops the routes for names that were out of date in old already.
-// The caller has not published s yet.
-func (s *Snapshot) forgetAliases(old *Snapshot) {
-	for name, t := range s.routes {
-		if was := old.routes[name]; t.name != name && was != nil && was.name != name {
-			delete(s.routes, name)
-		}
-	}
+// sorted gives every tool by name.
+func (s *Snapshot) sorted() []*tool {
+	tools := make([]*tool, 0, s.tools.Len())
+	s.tools.Root().Walk(func(_ []byte, t *tool) bool {
+		tools = append(tools, t)
+		return false
+	})
+	return tools
 }
 
 // allTools gives the JSON array of every tool, made once per snapshot.
 func (s *Snapshot) allTools() []byte {
 	s.toolsOnce.Do(func() {
-		n := 2
-		for _, t := range s.tools {
+		n, tools := 2, s.sorted()
+		for _, t := range tools {
 			n += len(t.json()) + 1
 		}
-		s.toolsJSON = appendTools(make([]byte, 0, n), s.tools)
+		s.toolsJSON = appendTools(make([]byte, 0, n), tools)
 	})
 	return s.toolsJSON
 }

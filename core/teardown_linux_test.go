@@ -61,7 +61,7 @@ func processes(t *testing.T, mark string) []int {
 }
 
 // eventually waits for what another process or goroutine has to do first.
-func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {

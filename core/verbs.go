@@ -399,7 +399,7 @@ func (m *Manager) unknownServer(snap *Snapshot, name string) *fault.Error {
 // yet because they wait for trust: the usual reason at the first try.
 func unknownTool(snap *Snapshot, name string) *fault.Error {
 	var have, untrusted []string
-	for _, t := range snap.tools {
+	for _, t := range snap.sorted() {
 		have = append(have, t.name)
 	}
 	for _, v := range snap.servers {

@@ -407,6 +407,19 @@ func TestParseServerIsStrict(t *testing.T) {
 	}
 }
 
+// TestInlineTypes: a host's own objects must have the right types, but a null in one
+// is no more than a member that is not there.
+func TestInlineTypes(t *testing.T) {
+	e, diagnostics, err := ParseServer("s", []byte(`{"command": "c", "url": null, "args": null, "env": null, "disabled": null, "timeoutMs": null}`))
+	if err != nil || e == nil || len(diagnostics) != 0 {
+		t.Errorf("nulls: %+v %v %v", e, diagnostics, err)
+	}
+	_, diagnostics, err = ParseServer("s", []byte(`{"command": "c", "args": "-x"}`))
+	if err == nil || len(diagnostics) != 1 || diagnostics[0].Severity != SeverityError || !strings.Contains(diagnostics[0].Message, "this server is not used") {
+		t.Errorf("args: %v %v", diagnostics, err)
+	}
+}
+
 func TestInlineErrorLosesNoOther(t *testing.T) {
 	d := newDirs(t)
 	r, got := d.find(t, Options{Inline: []Inline{{"bad", []byte(`{"command": 7}`)}, {"", []byte(`{"command": "c"}`)}, {"good", []byte(`{"command": "c"}`)}}})

@@ -15,7 +15,7 @@ func decodeText(data []byte) (text []byte, mended bool, err error) {
 		return nil, false, err
 	}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	if !utf8.Valid(text) {
+	if !validUTF8(text) {
 		return bytes.ToValidUTF8(text, []byte("\uFFFD")), true, nil
 	}
 	return text, false, nil
@@ -66,7 +66,7 @@ func (p *places) pos(offset int) Pos {
 		from, to, step = to, from, -1
 	}
 	part := p.data[from:to]
-	if n := bytes.Count(part, []byte{'\n'}); n == 0 {
+	if n := countLines(part); n == 0 {
 		p.column += step * utf8.RuneCount(part)
 	} else {
 		p.line += step * n

@@ -3,7 +3,9 @@
 package config
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,8 +131,13 @@ func TestHostileFilesOfEveryFormat(t *testing.T) {
 	}
 }
 
-// TestUnreadableFile: without permission a file is named and the others load.
+// TestUnreadableFile: without permission a file is named and the others load. For root
+// nothing is unreadable, so then a copy of the test runs as nobody.
 func TestUnreadableFile(t *testing.T) {
+	if os.Geteuid() == 0 {
+		asNobody(t)
+		return
+	}
 	d := newDirs(t)
 	path := d.write(t, "$HOME/.codex/config.toml", "[mcp_servers.a]\ncommand = \"x\"\n")
 	d.write(t, "$HOME/.cursor/mcp.json", server("good", "g"))
@@ -138,10 +145,35 @@ func TestUnreadableFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, got := d.find(t, Options{User: User{All: true}})
-	if os.Geteuid() == 0 { // nothing is unreadable for root
-		expect(t, got, "a codex user", "good cursor user")
-		return
-	}
 	expect(t, got, "good cursor user")
 	expect(t, codes(r.Diagnostics), "unreadable_file ")
+}
+
+// asNobody runs the test that calls it again, as a user without privileges.
+func asNobody(t *testing.T) {
+	t.Helper()
+	const nobody = 65534
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "nobody") // one that others may enter, unlike t.TempDir's parent
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	copied := filepath.Join(dir, "test")
+	if err := errors.Join(os.WriteFile(copied, binary, 0o700), os.Chown(copied, nobody, nobody), os.Chown(dir, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(copied, "-test.run", "^"+t.Name()+"$", "-test.v")
+	cmd.Dir, cmd.Env = dir, []string{"TMPDIR=" + dir, "HOME=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("as nobody: %v\n%s", err, out)
+	}
 }

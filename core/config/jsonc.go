@@ -20,9 +20,11 @@ type jsonFile struct {
 	// extents are where the objects and arrays of the upper levels lie, by their
 	// start: so a large file is gone through once, not once per level.
 	extents []extent
+	sibling int // the extent after the last one that was asked for
 }
 
-type extent struct{ start, end, values int }
+// next is the index of the first extent that is not in this one.
+type extent struct{ start, end, values, next int }
 
 const (
 	extentDepth = 3       // what lies deeper is gone through anew
@@ -163,12 +165,24 @@ func (f *jsonFile) comment(i int) (int, error) {
 	return i, f.errorAt(i, "a single '/' stands here; comments begin with // or /*")
 }
 
+// extentAt finds the extent that begins at i. Mostly it is the one after the last.
+func (f *jsonFile) extentAt(i int) (extent, bool) {
+	n, known := f.sibling, true
+	if n >= len(f.extents) || f.extents[n].start != i {
+		n, known = slices.BinarySearchFunc(f.extents, i, func(e extent, start int) int { return e.start - start })
+	}
+	if !known {
+		return extent{}, false
+	}
+	f.sibling = f.extents[n].next
+	return f.extents[n], true
+}
+
 // skip moves over one value. It checks strings, brackets and depth only; values
 // counts how many values lie in it, at most.
 func (f *jsonFile) skip(i int) (end, values int, err error) {
-	n, known := slices.BinarySearchFunc(f.extents, i, func(e extent, start int) int { return e.start - start })
-	if known {
-		return f.extents[n].end, f.extents[n].values, nil
+	if e, known := f.extentAt(i); known {
+		return e.end, e.values, nil
 	}
 	type level struct {
 		opening byte
@@ -207,7 +221,8 @@ func (f *jsonFile) skip(i int) (end, values int, err error) {
 			open = open[:len(open)-1]
 			i++
 			if last.extent >= 0 {
-				f.extents[last.extent].end, f.extents[last.extent].values = i, values-last.values+1
+				e := &f.extents[last.extent]
+				e.end, e.values, e.next = i, values-last.values+1, len(f.extents)
 			}
 		case '/':
 			if i, err = f.comment(i); err != nil {

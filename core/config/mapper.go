@@ -425,7 +425,7 @@ func (m *mapper) string(n *Node, field string) (string, bool) {
 	case KindNumber, KindBool:
 		m.mended(field, n.Pos, "%s is not a string; it was read as one. Put it in quotes", field)
 	case KindNull:
-		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+		m.null(field, n.Pos)
 		return "", false
 	default:
 		m.wrong(field, n, "a string")
@@ -448,7 +448,7 @@ func (m *mapper) strings(n *Node, field string) ([]string, bool) {
 	case KindArray:
 		return m.list(n, field)
 	case KindNull:
-		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+		m.null(field, n.Pos)
 		return nil, false
 	case KindString, KindNumber, KindBool:
 		if n.Kind == KindString {
@@ -512,7 +512,7 @@ func (m *mapper) stringMap(n *Node, field string, into map[string]string) map[st
 			put(name, value, n.Items[i].Pos)
 		}
 	case KindNull:
-		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+		m.null(field, n.Pos)
 	default:
 		m.wrong(field, n, "an object of names and strings")
 	}
@@ -532,7 +532,7 @@ func (m *mapper) bool(n *Node, field string) (value, ok bool) {
 		}
 	}
 	if n.Kind == KindNull {
-		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+		m.null(field, n.Pos)
 		return false, false
 	}
 	m.wrong(field, n, "true or false")
@@ -574,7 +574,7 @@ func (m *mapper) millis(n *Node, field string, unit TimeUnit, zero bool) *int64 
 		}
 	}
 	if n.Kind == KindNull {
-		m.mended(field, n.Pos, "%s is null; it was read as absent", field)
+		m.null(field, n.Pos)
 		return nil
 	}
 	f, ok := m.number(n, field)
@@ -616,11 +616,20 @@ func (m *mapper) bounded(ms float64, field string, at Pos, zero bool) *int64 {
 
 // mended reports a wrong type that had one sensible reading.
 func (m *mapper) mended(field string, at Pos, format string, args ...any) {
-	if m.d.Strict {
-		m.spoil("wrong_type", field, at, format, args...)
+	if m.d.Strict { // how it could be read does not matter then
+		wrong, _, _ := strings.Cut(fmt.Sprintf(format, args...), "; ")
+		m.spoil("wrong_type", field, at, "%s; what a host gives must have the right types, so this server is not used", wrong)
 		return
 	}
 	m.rep.add(SeverityWarning, "wrong_type", m.name, field, at, format, args...)
+}
+
+// null reports a member that is null: as good as absent. A host's own objects often
+// hold such members, so there it is not worth a word.
+func (m *mapper) null(field string, at Pos) {
+	if !m.d.Strict {
+		m.mended(field, at, "%s is null; it was read as absent", field)
+	}
 }
 
 // ignore reports a member that is left out without harm.

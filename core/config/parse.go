@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // maxServers bounds the entries of one file.
@@ -61,8 +63,9 @@ func parseRoot(in Input, rep *report, out *Parsed, sections []section) {
 		return
 	}
 	p := &fileParser{document: f, in: in, rep: rep}
-	switch s, beside, ok := p.wrapped(root); {
-	case ok:
+	s, beside, wrapped := p.wrapped(root)
+	switch {
+	case wrapped:
 		out.Entries = p.servers(s, in.Level)
 		p.prompts(beside, out.Entries)
 	case in.Dialect.WholeFile:
@@ -70,6 +73,35 @@ func parseRoot(in Input, rep *report, out *Parsed, sections []section) {
 	}
 	for _, read := range sections {
 		read(f, root, in, rep, out)
+	}
+	if !wrapped && len(out.Entries) == 0 {
+		p.misspelt(root)
+	}
+}
+
+// misspelt tells of the member that was meant to hold the servers of a file which has
+// none: it is called nearly as it must be, or holds objects in a file for servers alone.
+func (f *fileParser) misspelt(root []span) {
+	for _, s := range root {
+		if f.kind(s) != KindObject {
+			continue
+		}
+		for _, path := range f.in.Dialect.Wrappers {
+			if s.name == path[0] || len(path[0]) < 6 || len(s.name) > len(path[0])+3 || levenshtein.ComputeDistance(fold(s.name), fold(path[0])) > 2 {
+				continue
+			}
+			f.rep.add(SeverityWarning, "unknown_wrapper", "", s.name, s.pos(), "servers are read from %q; rename %q if it holds servers", path[0], clip(s.name))
+			return
+		}
+		if !f.in.Dialect.WholeFile {
+			continue
+		}
+		members, err := f.skim(s, nil, nil)
+		if err != nil || len(members) == 0 || slices.ContainsFunc(members, func(m span) bool { return f.kind(m) != KindObject }) {
+			continue
+		}
+		f.rep.add(SeverityWarning, "unknown_wrapper", "", s.name, s.pos(), "no servers are read from %q; rename it to %q if it holds servers", clip(s.name), f.in.Dialect.Wrappers[0][0])
+		return
 	}
 }
 

@@ -54,6 +54,12 @@ func TestParse(t *testing.T) {
 		{`{"mcp": {"servers": {"a": {"command": "b"}}}}`, "a", ""},
 		{`{"a": {"command": "b"}, "c": {"url": "http://x/"}}`, "a,c", "bare_root///1:1"},
 		{`{"a": {"command": "b"}, "c": {"d": 1}}`, "", ""},
+		// A member that was meant to hold the servers is not passed over in silence.
+		{`{"mcpServer": {"a": {"command": "b"}}}`, "", "unknown_wrapper//mcpServer/1:2"},
+		{`{"x": 1, "MCP-Server": {}}`, "", "unknown_wrapper//MCP-Server/1:10"},
+		{`{"tools": {"a": {"command": "b"}}}`, "", "unknown_wrapper//tools/1:2"},
+		{`{"$schema": "x", "options": {"level": 1}, "empty": {}}`, "", ""},
+		{`{"mcpServer": {"a": {"command": "b"}}, "mcpServers": {}}`, "", ""},
 		{`{"mcpServers": {"a": 1, "b": {"command": "b"}, "c": "x", "d": null, "e": []}}`, "b",
 			"wrong_type/a//1:22,wrong_type/c//1:53,wrong_type/d//1:63,wrong_type/e//1:74"},
 		{`{"mcpServers": {" ": {"command": "b"}, "a\u0007": {"command": "b"}}}`, "", "invalid_name///1:17,invalid_name///1:40"},

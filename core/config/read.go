@@ -43,6 +43,12 @@ func readFile(path string, limit int64) ([]byte, error) {
 	if info.Size() > limit {
 		return nil, fmt.Errorf("%w of %d bytes", errFileTooLarge, limit)
 	}
+	if info.Size() > partSize {
+		// One that changes meanwhile is read below, whatever its size is by then.
+		if data, err := readParts(file, int(info.Size())); !errors.Is(err, errChanged) {
+			return data, err
+		}
+	}
 	// One byte more than there should be, to notice a file that grows meanwhile.
 	var data bytes.Buffer
 	data.Grow(int(min(info.Size(), limit)) + bytes.MinRead)

@@ -69,6 +69,9 @@ func readClaudeProject(f document, root []span, in Input, rep *report, out *Pars
 
 // samePath compares paths as the system does; a is clean.
 func samePath(a, b string) bool {
+	if a == b {
+		return true
+	}
 	b = filepath.Clean(b)
 	return a == b || runtime.GOOS == "windows" && strings.EqualFold(a, b)
 }
