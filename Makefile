@@ -106,6 +106,7 @@ test: test-go test-python test-node test-real test-examples ## Run every test; a
 test-go: build ## Run the tests of the Go and C parts
 	@test -z "$${MCPRT_NO_VALGRIND:-}" || echo 'valgrind is not installed: the checks that need it are left out'
 	CGO_ENABLED=1 $(GO) test ./...
+	CGO_ENABLED=1 $(GO) test -tags mcprt_points -run 'TestPanic' ./core # bugs are injected at every layer
 
 test-python: build $(STAMPS)/python ## Run the tests of the Python package
 	cd bindings/python && PYTHONPATH=src ../../$(VENV)/bin/python -m pytest -q
@@ -126,6 +127,7 @@ test-extra: race sanitize fuzz lint ## Run what takes longer or analyses: race, 
 
 race: ## Run the Go tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -race -tags mcprt_points -run 'TestPanic' ./core
 
 sanitize: ## Run the C API's tests over the whole library under ASan with UBSan, and under the race detector
 	capi/testdata/sanitize.sh address
@@ -147,6 +149,8 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what static analysers find
 	@unformatted=$$(gofmt -l $(filter %.go,$(GO_SOURCES))); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags mcprt_points ./core/...
+	for os in darwin windows freebsd; do CGO_ENABLED=0 GOOS=$$os $(GO) vet ./core/... ./cmd/... || exit 1; done # what this machine cannot run
 	$(GO) run $(STATICCHECK) ./...
 	cd bindings/python && ../../$(VENV)/bin/python -m mypy
 	cd bindings/node && $(NPM) run types

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/session"
 )
 
@@ -182,6 +182,7 @@ func (op *callOp) about(f *fault.Error) *fault.Error {
 // route sends the call at once where its server is ready, else it waits on a
 // goroutine of its own.
 func (op *callOp) route() {
+	safe.Point("core.call")
 	t, err := op.find(op.m.snap.Load())
 	if err != nil {
 		op.fail(err)
@@ -205,8 +206,13 @@ func (op *callOp) send(t target) bool {
 	if sess == nil || !sess.Acquire() {
 		return false
 	}
+	begun := false
+	defer func() {
+		if !begun {
+			sess.Release()
+		}
+	}()
 	if op.req.Method == "" && t.def == nil {
-		sess.Release()
 		op.fail(op.gone(t))
 		return true
 	}
@@ -223,7 +229,6 @@ func (op *callOp) send(t target) bool {
 	if op.timeout > 0 {
 		c.Timeout, c.Spent = op.timeout, time.Since(op.began)
 		if c.Spent >= c.Timeout {
-			sess.Release()
 			op.fail(op.late(t.view))
 			return true
 		}
@@ -232,7 +237,13 @@ func (op *callOp) send(t target) bool {
 		c.Progress = func(params []byte) { op.progress(params) }
 	}
 	c.Done = func(result []byte, err error) {
+		defer func() {
+			if r := recover(); r != nil { // whoever calls it could only end the session
+				op.fail(op.about(caught(r)))
+			}
+		}()
 		sess.Release()
+		safe.Point("core.done")
 		if err == nil {
 			op.out.succeed(Reply{Head: resultHead, Body: result, Tail: resultTail})
 			return
@@ -240,6 +251,8 @@ func (op *callOp) send(t target) bool {
 		op.ended(t, err)
 	}
 	step := op.resends
+	safe.Point("core.send")
+	begun = true
 	stop := sess.Start(c)
 	if !op.during(step, stop) {
 		stop()
@@ -297,7 +310,7 @@ func headerMismatch(f *fault.Error) bool {
 func (op *callOp) relist(t target) {
 	defer func() {
 		if r := recover(); r != nil {
-			op.fail(fault.Caught(r, debug.Stack()))
+			op.fail(caught(r))
 		}
 	}()
 	op.m.mu.Lock()
@@ -365,9 +378,10 @@ func (op *callOp) late(v *serverView) error {
 func (op *callOp) demand() {
 	defer func() {
 		if r := recover(); r != nil {
-			op.fail(fault.Caught(r, debug.Stack()))
+			op.fail(caught(r))
 		}
 	}()
+	safe.Point("core.demand")
 	ctx, stop := context.WithCancelCause(op.m.ctx)
 	defer stop(nil)
 	if !op.during(op.resends, func() { stop(errCanceled) }) {

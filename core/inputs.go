@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 
 	"github.com/goccy/go-json"
@@ -91,7 +90,7 @@ func (m *Manager) inquire(s *server, fx *effects) {
 func (m *Manager) askInputs(ctx context.Context, e *config.Entry, list []fault.Input) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fault.Caught(r, debug.Stack())
+			err = caught(r)
 		}
 	}()
 	if len(list) > maxQuestions {

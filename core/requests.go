@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // ask is one question to the host that is open.
@@ -74,6 +75,14 @@ func (m *Manager) question(ctx context.Context, server, method string, params []
 	tag := TagMax + m.lastAsk
 	m.asks[tag] = a
 	m.mu.Unlock()
+	ended := false
+	defer func() {
+		if !ended { // a bug
+			m.take(tag)
+			m.host.RequestDone(tag, EInternal)
+		}
+	}()
+	safe.Point("core.ask")
 	b := append([]byte(`{"type":`), rawjson.AppendString(nil, method)...)
 	b = append(append(b, `,"server":`...), rawjson.AppendString(nil, server)...)
 	b = append(append(b, `,"params":`...), cloneOrNull(params)...)
@@ -102,6 +111,7 @@ func (m *Manager) question(ctx context.Context, server, method string, params []
 	if !answered && m.take(tag) == nil { // it was answered in the same moment: the answer counts
 		got = <-a.answer
 	}
+	ended = true
 	m.host.RequestDone(tag, got.status)
 	if got.err != nil {
 		return nil, got.err

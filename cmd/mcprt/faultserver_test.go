@@ -199,7 +199,10 @@ func TestFaultServer(t *testing.T) {
 		{"--silent-initialize", func(s map[string]any) map[string]any { s["timeoutMs"] = 700; return s }, fails("timeout", `"timeoutMs":700`)},
 		{"--crashes 1 --state " + state, nil, func(f *faulty) {
 			f.do(core.VerbConnect, `{}`)
-			f.sums() // waits for the second process
+			// By the second process; the first may die with the call in its pipe.
+			if a := f.do(core.VerbCall, `{"server":"s","tool":"add","arguments":{"a":40,"b":2},"retry":"always"}`); !strings.Contains(a, `"42"`) {
+				f.t.Errorf("add: %.2000s", a)
+			}
 		}},
 		{"--ignore-eof --ignore-term", nil, ends},
 		{"--wrapped --ignore-eof", nil, ends},

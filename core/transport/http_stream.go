@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 const (
@@ -73,6 +74,7 @@ func (c *httpConn) resume(ctx context.Context, last string) (io.ReadCloser, erro
 func (c *httpConn) listen() {
 	defer c.wg.Done()
 	defer c.guard()
+	safe.Point("http.listen")
 	opened, last, retry := false, "", time.Duration(-1)
 	unheard := 0 // attempts in a row that did not even reach the server
 	for fruitless := 0; ; fruitless++ {
