@@ -123,7 +123,8 @@ test-real: build build/real_test $(STAMPS)/python $(STAMPS)/node $(STAMPS)/tests
 test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples
 
-test-extra: race sanitize fuzz lint ## Run what takes longer or analyses: race, sanitize, fuzz, lint
+test-extra: race sanitize fuzz lint ## Run what takes longer or analyses: race, sanitize, fuzz, lint, a hundred hosts
+	MCPRT_TEST_HOSTS=100 $(GO) test -count=1 -run TestHosts ./capi
 
 race: ## Run the Go tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./...

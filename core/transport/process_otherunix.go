@@ -11,6 +11,9 @@ import (
 // Wait does both, and groupAlive covers the moment between reaping and knowing.
 func awaitEnd(int) bool { return false }
 
+// pipeName is empty: the guard could not find out who holds a pipe.
+func pipeName(*os.File) string { return "" }
+
 // strangers is empty: macOS libraries set close-on-exec as a rule, and a list of
 // open files is not to be had cheaply.
 func strangers() []*os.File { return nil }

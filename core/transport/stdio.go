@@ -193,6 +193,8 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 	}
 	child = c.cmd
 	safe.Point("transport.dial")
+	birth := guard.birth(ends[0])
+	defer guard.born(birth)
 	if err := c.cmd.Start(); err != nil {
 		reason, _ := spawnReason(err, s.Path, s.Dir)
 		return nil, s.spawnFault(reason, err)
