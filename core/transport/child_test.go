@@ -147,6 +147,18 @@ var behaviours = map[string]func(){
 	"host":          func() { host(false) },
 	"host-forking":  func() { host(true) },
 	"host-no-child": func() { signal.Ignore(syscall.SIGCHLD); oneServer() },
+	"host-reaper": func() { // takes the status of all children, as process managers do
+		for range 4 {
+			go func() {
+				for {
+					if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil {
+						time.Sleep(50 * time.Microsecond)
+					}
+				}
+			}()
+		}
+		oneServer()
+	},
 	"host-closed-stdio": func() {
 		syscall.Close(0)
 		syscall.Close(1)

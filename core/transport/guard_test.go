@@ -62,6 +62,17 @@ func TestHostThatIgnoresItsChildren(t *testing.T) {
 	}
 }
 
+// A host that reaps all children takes the status, or is too late; the end is known.
+func TestHostWithItsOwnReaper(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		_, out := runHost(t, "host-reaper")
+		if !out.Scan() || !strings.Contains(out.Text(), "exit status is unknown") && !strings.Contains(out.Text(), "exited with code") || !strings.Contains(out.Text(), "its last words: starting") {
+			t.Errorf("got %q", out.Text())
+		}
+	}
+}
+
 func TestHostWithoutStandardStreams(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
