@@ -191,6 +191,9 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 		Stdin: ends[0], Stdout: ends[3], Stderr: ends[5],
 		ExtraFiles: strangers(), SysProcAttr: childAttr(),
 	}
+	if err := batch(c.cmd, s.Env); err != nil {
+		return nil, s.spawnFault(err.Error(), nil)
+	}
 	child = c.cmd
 	safe.Point("transport.dial")
 	birth := guard.birth(ends[0])
