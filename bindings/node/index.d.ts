@@ -514,6 +514,8 @@ export interface ErrorData {
   /** `WWW-Authenticate` of a 401 or 403. */
   challenge?: string
   retryAfterMs?: number
+  /** By which the operator of an HTTP server finds the request. */
+  traceId?: string
   rpcCode?: number
   rpcMessage?: string
   rpcData?: unknown
