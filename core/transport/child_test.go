@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -141,6 +142,11 @@ var behaviours = map[string]func(){
 			}
 		}
 		group, _, _ := syscall.Syscall(syscall.SYS_GETPGID, 0, 0, 0)
+		if runtime.GOOS == "linux" { // a session too, without the host's terminal
+			if session, _, _ := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0); session != group {
+				group = 0
+			}
+		}
 		tell("report", map[string]any{"args": os.Args[1:], "env": os.Environ(), "dir": wd, "fds": open, "leads": int(group) == os.Getpid()})
 		serve()
 	},

@@ -37,6 +37,12 @@ func readable(fd uintptr) bool {
 	return errno == 0 && n == 1
 }
 
+// childAttr puts a server into a session, and so a process group, of its own: what
+// it starts can be ended with it, a Ctrl-C meant for the host does not reach it, and a
+// password prompt fails where it would stop for ever, since a group in the background
+// may not read the terminal.
+func childAttr() *syscall.SysProcAttr { return sessionAttr() }
+
 // pipeName is how /proc/PID/fd shows a pipe.
 func pipeName(f *os.File) string {
 	raw, err := f.SyscallConn()

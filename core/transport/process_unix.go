@@ -16,10 +16,6 @@ const (
 	forcibly = syscall.SIGKILL
 )
 
-// childAttr puts a server into a process group of its own, so that what it starts
-// can be ended with it, and a Ctrl-C meant for the host does not reach it.
-func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 // batch is for Windows, whose batch files are no programs.
 func batch(*exec.Cmd, []string) error { return nil }
 
