@@ -37,7 +37,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples test-extra race sanitize soak fuzz lint lock install clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra race sanitize soak fuzz lint lock install clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -101,7 +101,7 @@ build/real_test: testservers/real_test.c examples/c/json.h include/mcprt.h build
 
 # ---- test ----------------------------------------------------------------
 
-test: test-go test-python test-node test-real test-examples ## Run every test; all that they need is installed into the project
+test: test-go test-python test-node test-real test-examples conformance ## Run every test; all that they need is installed into the project
 
 test-go: build ## Run the tests of the Go and C parts
 	@test -z "$${MCPRT_NO_VALGRIND:-}" || echo 'valgrind is not installed: the checks that need it are left out'
@@ -119,6 +119,19 @@ test-real: build build/real_test $(STAMPS)/python $(STAMPS)/node $(STAMPS)/tests
 	  TESTSERVERS=$(CURDIR)/testservers TESTPROJECT=$$project LD_LIBRARY_PATH=build testservers/with-remote.sh build/real_test "$$project" testservers/cases.json
 	cd testservers && PYTHONPATH=../bindings/python/src ./with-remote.sh ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py
 	testservers/with-remote.sh $(NODE) --test testservers/real.test.mjs
+
+# ---- the official suite ---------------------------------------------------
+
+$(STAMPS)/suite-%: examples/conformance/suite-%/package.json examples/conformance/suite-%/package-lock.json
+	@mkdir -p $(@D)
+	cd $(<D) && $(NPM) ci --silent
+	@touch $@
+
+build/conformance-c: examples/conformance/c/client.c examples/c/json.h include/mcprt.h build/libmcprt.so
+	$(CC) $(C_WARNINGS) -O2 $< -Iinclude -Lbuild -lmcprt -o $@
+
+conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAMPS)/suite-0.1 ## Run the official MCP conformance suite from C, Python and Node, and print one table
+	PYTHON=$(PYTHON) NODE=$(NODE) $(NODE) examples/conformance/run.mjs
 
 test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples
@@ -189,4 +202,4 @@ install: build ## Install into DESTDIR and PREFIX (/usr/local)
 	install -D -m 755 build/mcprt $(DESTDIR)$(PREFIX)/bin/mcprt
 
 clean: ## Remove all that was built or installed into the project
-	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/node/node_modules examples/node/node_modules
+	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/node/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules

@@ -85,7 +85,7 @@ func (at *attempt) fail(err error) {
 	case fault.NeedsAuth:
 		kind = evAuth
 	}
-	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f})
+	at.m.fire(at.s, event{kind: kind, gen: at.gen, err: f, helps: kind == evAuth && at.m.mayHelp(at.entry, f)})
 }
 
 func (at *attempt) connect(ctx context.Context) (*connection, error) {
@@ -97,8 +97,12 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	clean := newRedactor(resolved)
-	place := m.store.place(at.entry, resolved)
+	creds, err := m.credentials.of(at.entry, resolved)
+	if err != nil {
+		return nil, err
+	}
+	clean := newRedactor(resolved, creds)
+	place := m.store.place(at.entry, resolved, principal(creds))
 	stored := place.load()
 	if stored != nil && !at.known {
 		m.fire(at.s, event{kind: evCached, gen: at.gen, tools: stored.set})
@@ -155,7 +159,9 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	}
 	kept = true
 	tools := newToolSet(list.Tools, time.Now(), list.TTLMs)
-	return &connection{sess, tools, clean, resolved, m.compare(at.entry, tools), func() { place.save(sess.Info(), list) }}, nil
+	return &connection{sess, tools, clean, resolved, m.compare(at.entry, tools), func() {
+		m.store.place(at.entry, resolved, principal(creds)).save(sess.Info(), list) // a sign-in by a file of another process may have come meanwhile
+	}}, nil
 }
 
 // cause prefers the reason why we ended the context over what the layers below
@@ -223,7 +229,11 @@ func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *co
 		return
 	}
 	if resolved, err := m.resolveKnown(entry); err == nil {
-		m.guard(func() { m.store.place(entry, resolved).save(sess.Info(), list) })
+		m.guard(func() {
+			if creds, err := m.credentials.of(entry, resolved); err == nil {
+				m.store.place(entry, resolved, principal(creds)).save(sess.Info(), list)
+			}
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,6 +43,8 @@ type callOp struct {
 	began   time.Time
 	timeout time.Duration // from submit on; 0: none
 	resends int
+	signIns int              // that this call has waited for
+	dying   *session.Session // to be over before the call is sent again
 
 	mu       sync.Mutex
 	stop     func() // ends what the call does at the moment
@@ -61,7 +62,7 @@ func (m *Manager) startCall(tag uint64, req []byte, out *outcome) func() {
 		if !m.goSafe(op.own) {
 			op.fail(errClosed)
 		}
-		return func() {}
+		return op.cancel
 	}
 	op.route()
 	return op.cancel
@@ -273,10 +274,9 @@ func (op *callOp) ended(t target, err error) {
 	switch f.Code {
 	case fault.Exited, fault.Disconnected, fault.Closed, fault.ConnectFailed:
 	case fault.NeedsAuth:
-		if f.Data != nil && f.Data.HTTPStatus == http.StatusUnauthorized { // a 403 is about this call alone
-			op.m.report(t.view, evAuth, f)
+		if !op.authorize(t, f) {
+			op.fail(op.about(f))
 		}
-		op.fail(op.about(f))
 		return
 	default:
 		if headerMismatch(f) && op.resends == 0 && op.req.Method == "" && op.req.Retry != "never" {
@@ -292,8 +292,11 @@ func (op *callOp) ended(t target, err error) {
 		op.m.report(t.view, evLost, f) // the session may tell us before it tells the manager: the next call must not meet it again
 	}
 	unsent := session.NeverWritten(err)
-	if op.mayResend(t, unsent) && op.resends < maxResends && op.m.ctx.Err() == nil {
+	if op.mayResend(t, unsent) && op.resends-op.signIns < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
+		if f.Code == fault.Exited { // a broken pipe is noticed before the end is: until then the server seems ready
+			op.dying = t.view.session
+		}
 		op.later()
 		return
 	}
@@ -392,6 +395,10 @@ func (op *callOp) demand() {
 		if op.timeout > 0 {
 			deadline = op.began.Add(op.timeout)
 		}
+		if dying := op.dying; dying != nil {
+			op.dying = nil
+			_ = waitFor(ctx, dying.Done(), deadline, deadline.IsZero()) // what ended the wait ends the next one
+		}
 		view, asked, err := op.m.await(ctx, op.req.Server, deadline)
 		op.began = op.began.Add(asked) // a person's time is not the call's
 		if err != nil {
@@ -420,6 +427,11 @@ func (op *callOp) demand() {
 // zero, is put off by the time for which the host is asked what the server needs:
 // asked says how long that was.
 func (m *Manager) await(ctx context.Context, name string, deadline time.Time) (view *serverView, asked time.Duration, err error) {
+	return m.awaitAfter(ctx, name, deadline, nil)
+}
+
+// awaitAfter is await of a server that begin starts, rather than a demand.
+func (m *Manager) awaitAfter(ctx context.Context, name string, deadline time.Time, begin func(*server)) (view *serverView, asked time.Duration, err error) {
 	m.mu.Lock()
 	s := m.servers[name]
 	if s == nil {
@@ -433,7 +445,10 @@ func (m *Manager) await(ctx context.Context, name string, deadline time.Time) (v
 		s.waiting--
 		m.mu.Unlock()
 	}()
-	refused := m.fire(s, event{kind: evDemand}).refuse
+	if begin != nil {
+		begin(s)
+	}
+	refused := begin == nil && m.fire(s, event{kind: evDemand}).refuse
 	for {
 		m.mu.Lock()
 		v := &serverView{viewState: s.view()}

@@ -185,16 +185,26 @@ func (m *Manager) trust(ctx context.Context, hashes map[string]string, failed fu
 // trustOne trusts one entry outside a connect; like connect it discovers first if
 // nothing was, so that a program whose only job is to trust can do it.
 func (m *Manager) trustOne(name, hash string) (err error) {
+	if err := m.discoverOnce(); err != nil {
+		return err
+	}
 	m.discovering.Lock()
 	defer m.discovering.Unlock()
-	if m.result() == nil {
-		found, err := m.discover(m.ctx)
-		if err != nil {
-			return err
-		}
+	m.trust(m.ctx, map[string]string{name: hash}, func(_ string, failed error) { err = failed })
+	return err
+}
+
+// discoverOnce reads the sources if nothing did yet.
+func (m *Manager) discoverOnce() error {
+	m.discovering.Lock()
+	defer m.discovering.Unlock()
+	if m.result() != nil {
+		return nil
+	}
+	found, err := m.discover(m.ctx)
+	if err == nil {
 		m.adopt(found)
 	}
-	m.trust(m.ctx, map[string]string{name: hash}, func(_ string, failed error) { err = failed })
 	return err
 }
 
@@ -326,7 +336,11 @@ func (m *Manager) lookUpLazy(s *server) {
 	if err != nil {
 		return // the start will say why
 	}
-	if stored := m.store.place(e, resolved).load(); stored != nil {
+	creds, err := m.credentials.of(e, resolved)
+	if err != nil {
+		return
+	}
+	if stored := m.store.place(e, resolved, principal(creds)).load(); stored != nil {
 		m.fire(s, event{kind: evCached, gen: gen, tools: stored.set})
 	}
 }

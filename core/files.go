@@ -101,12 +101,18 @@ type stored struct {
 // place finds a server's entry. Whose list it is depends on the values that the
 // config resolved to: two tenants with one config text and different tokens
 // never see each other's tools.
-func (f *files) place(e *config.Entry, r *config.Resolved) cached {
+//
+// grant is the sign-in that it is used with, if any: one person's list is not another's.
+func (f *files) place(e *config.Entry, r *config.Resolved, grant string) cached {
 	cache := f.tools()
 	if cache == nil {
 		return cached{}
 	}
-	principal, err := cache.Principal(principalValues(r))
+	values := principalValues(r)
+	if grant != "" {
+		values = append(values, grant)
+	}
+	principal, err := cache.Principal(values)
 	if err != nil {
 		f.note("cache_unavailable", "", "tools are not cached: "+err.Error())
 		return cached{}

@@ -3,13 +3,12 @@ package core
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"net/url"
 	"os"
-	"strings"
 
 	"golang.org/x/net/http/httpproxy"
 
+	"github.com/mcprt/mcprt/core/auth"
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/transport"
@@ -21,30 +20,26 @@ func dialHTTP(m *Manager, e *config.Entry, r *config.Resolved) (transport.Dial, 
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "server %q: its url is not valid", e.Name)
 	}
-	if u.Scheme == "http" && !loopback(u.Hostname()) {
+	if u.Scheme == "http" && !auth.IsLoopbackHost(u.Hostname()) {
 		m.store.report(diagnostic{Severity: "warning", Code: "insecure_url", Server: e.Name, Field: "url", Path: e.Origin.Path, Line: e.Origin.Line, Column: e.Origin.Column,
 			Message: "this url is http:// and not on this machine: everybody on the way can read and change what is sent, credentials included; write https://"})
 	}
-	secure, err := tlsConfig(r.TLS)
+	secure, proxy, err := m.route(e, r)
 	if err != nil {
-		return nil, fault.New(fault.Config, fault.StageConfig, "server %q: tls: %w", e.Name, err)
+		return nil, err
 	}
-	proxy, err := proxyFor(m.env, r.Proxy)
-	if err != nil {
-		return nil, fault.New(fault.Config, fault.StageConfig, "server %q: proxy: %w", e.Name, err)
-	}
-	return transport.HTTP{
+	h := transport.HTTP{
 		Server: e.Name, URL: r.URL, Headers: r.Headers, SSE: r.Type == "sse",
 		TLS: secure, Proxy: proxy, MaxMessage: m.opts.Limits.MessageBytes,
-	}.Dial, nil
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
-		return true
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	a, err := m.credentials.of(e, r)
+	if err != nil {
+		return nil, err
+	}
+	if a != nil {
+		h.Auth = a.Wrap
+	}
+	return h.Dial, nil
 }
 
 // tlsConfig reads the files of a server's own authorities and client certificate.

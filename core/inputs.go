@@ -3,12 +3,14 @@ package core
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/goccy/go-json"
 
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // maxQuestions bounds what one start may ask a person for.
@@ -70,14 +72,22 @@ func missing(e *config.Entry, ids []string) []fault.Input {
 func (m *Manager) inquire(s *server, fx *effects) {
 	ctx, cancel := context.WithCancelCause(m.ctx)
 	s.cancel = cancel
-	gen, entry, stored := s.gen, s.entry, s.err
+	gen, entry, stored, began := s.gen, s.entry, s.err, s.began
+	ask, failed := m.askInputs, "server %q needs a value that the host must give, and it gave none: %s"
+	if s.state == stateNeedsAuth {
+		ask, failed = func(ctx context.Context, e *config.Entry, stored *fault.Error) error {
+			return m.signIn(ctx, e, stored.Data.Challenge, began)
+		}, "server %q wants a sign-in, and there was none: %s"
+	}
 	m.work.Add(1)
 	fx.run = append(fx.run, func() {
 		m.working(func() {
 			defer cancel(nil)
-			if err := m.askInputs(ctx, entry, stored.Data.Inputs); err != nil {
+			var err error
+			safe.Do(func(bug *fault.Error) { err = bug }, func() { err = ask(ctx, entry, stored) })
+			if err != nil {
 				f := stored.Clone()
-				f.Message = fmt.Sprintf("server %q needs a value that the host must give, and it gave none: %s", s.name, fault.From(err).Message)
+				f.Message = fmt.Sprintf(failed, s.name, strings.TrimPrefix(fault.From(err).Message, fmt.Sprintf("server %q: ", s.name)))
 				m.fire(s, event{kind: evNotGiven, gen: gen, err: f})
 				return
 			}
@@ -87,12 +97,13 @@ func (m *Manager) inquire(s *server, fx *effects) {
 }
 
 // askInputs asks for one input after the other.
-func (m *Manager) askInputs(ctx context.Context, e *config.Entry, list []fault.Input) (err error) {
+func (m *Manager) askInputs(ctx context.Context, e *config.Entry, stored *fault.Error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = caught(r)
 		}
 	}()
+	list := stored.Data.Inputs
 	if len(list) > maxQuestions {
 		return fault.New(fault.TooLarge, fault.StageConfig, "it needs %d inputs; at most %d are asked for", len(list), maxQuestions)
 	}

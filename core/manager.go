@@ -23,14 +23,15 @@ import (
 // goroutine. Lock rule: mu is the only lock that guards state, it is never held
 // during I/O, a host call or another lock.
 type Manager struct {
-	host    Host
-	opts    *Options
-	env     config.Env
-	deps    deps
-	policy  policy
-	store   *files
-	inputs  inputs
-	helpers *helpers
+	host        Host
+	opts        *Options
+	env         config.Env
+	deps        deps
+	policy      policy
+	store       *files
+	inputs      inputs
+	helpers     *helpers
+	credentials *credentials
 
 	ctx  context.Context // ends with errClosed
 	end  context.CancelCauseFunc
@@ -94,7 +95,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	m.names = newNamer(opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
 	m.capabilities = declare(opts.Answers, true)
 	m.remoteCapabilities = declare(opts.Answers, slices.Contains(opts.Answers, "roots"))
-	m.helpers, m.watcher = newHelpers(m), newWatcher(m)
+	m.helpers, m.watcher, m.credentials = newHelpers(m), newWatcher(m), newCredentials(m)
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
 	m.ctx, m.end = context.WithCancelCause(context.Background())
@@ -209,11 +210,14 @@ func (m *Manager) Close(graceMs int32) {
 	limit := time.NewTimer(grace + time.Second)
 	defer limit.Stop()
 	over := make(chan struct{})
+	ctx, cancel := context.WithTimeout(context.Background(), grace+time.Second)
+	defer cancel()
 	safe.Go(nil, func() {
 		for _, ch := range ending {
 			<-ch
 		}
 		m.work.Wait()
+		m.credentials.close(ctx)
 		close(over)
 	})
 	select {

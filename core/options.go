@@ -168,7 +168,6 @@ var notYet = []struct {
 	value func(*Options) any
 }{
 	{"idleTimeoutMs", func(o *Options) any { return o.IdleTimeout }},
-	{"auth", func(o *Options) any { return o.Auth }},
 	{"share", func(o *Options) any { return o.Share }},
 	{"spill", func(o *Options) any { return o.Spill }},
 	{"trace", func(o *Options) any { return o.Trace }},

@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/goccy/go-json"
 
+	"github.com/mcprt/mcprt/core/auth"
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 )
@@ -11,8 +12,14 @@ import (
 // that is said about it. nil redacts nothing.
 type redactor struct{ clean func(string) string }
 
-func newRedactor(r *config.Resolved) *redactor {
-	return &redactor{config.NewRedactor(r.Secrets).Redact}
+func newRedactor(r *config.Resolved, a *auth.Credentials) *redactor {
+	fixed := config.NewRedactor(r.Secrets)
+	if a == nil {
+		return &redactor{fixed.Redact}
+	}
+	return &redactor{func(text string) string { // tokens come and go
+		return fixed.Redact(config.NewRedactor(a.Secrets()).Redact(text))
+	}}
 }
 
 // fault gives err as an error that holds no secret. It never changes err, which

@@ -12,7 +12,7 @@ import (
 // TestRedactServerData: the data of a server's JSON-RPC error is cleaned as its
 // message is, and stays JSON.
 func TestRedactServerData(t *testing.T) {
-	r := newRedactor(&config.Resolved{Secrets: []string{"sk-0123456789", `pass"word`, "123456"}})
+	r := newRedactor(&config.Resolved{Secrets: []string{"sk-0123456789", `pass"word`, "123456"}}, nil)
 	for given, want := range map[string]string{
 		`{"big":9007199254740993}`:      `{"big":9007199254740993}`,
 		`"sk-0123456789"`:               `"***"`,

@@ -33,14 +33,18 @@ var answerKind = map[string]string{"elicitation/create": "elicitation", "samplin
 // mcprt answers itself where the host does not; but what our directories are called
 // is no business of a remote server.
 func declare(answers []string, roots bool) []byte {
-	declared := map[string]struct{}{}
+	type object = map[string]any
+	declared := object{}
 	if roots {
-		declared["roots"] = struct{}{}
+		declared["roots"] = object{}
 	}
-	for _, kind := range []string{"elicitation", "sampling"} {
-		if slices.Contains(answers, kind) {
-			declared[kind] = struct{}{}
-		}
+	if slices.Contains(answers, "sampling") {
+		declared["sampling"] = object{}
+	}
+	if slices.Contains(answers, "elicitation") {
+		// A host sees in the params' mode what is asked, and can decline. To servers of
+		// 2025-06-18, which know forms only, the members say nothing.
+		declared["elicitation"] = object{"form": object{}, "url": object{}}
 	}
 	return encode(declared)
 }
@@ -116,6 +120,9 @@ func (m *Manager) question(ctx context.Context, server, method string, params []
 	if got.err != nil {
 		return nil, got.err
 	}
+	if method == "elicitation/create" {
+		return withDefaults(params, got.result), nil
+	}
 	return got.result, nil
 }
 
@@ -187,6 +194,9 @@ func readAnswer(method string, reply []byte) answer {
 	case err == nil && rawjson.IsObject(r.Result):
 		if _, ok := inputValue(r.Result); method == "input" && !ok {
 			return answer{status: EInval, err: fault.New(fault.Internal, "", `the host's answer was not {"result":{"value":"…"}}`)}
+		}
+		if _, _, ok := authorization(r.Result); method == "authorization" && !ok {
+			return answer{status: EInval, err: fault.New(fault.Internal, "", `the host's answer was not {"result":{}}, {"result":{"callbackUrl":"…"}} or {"result":{"declined":true}}`)}
 		}
 		return answer{status: OK, result: append([]byte(nil), r.Result...)}
 	}

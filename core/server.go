@@ -73,6 +73,7 @@ type event struct {
 	from      *config.Resolved // what the session was started from
 	entry     *config.Entry    // of evStart and evChanged: the config from now on; nil: as before
 	authorize bool             // of evStart and evRestart: the host may be asked for what only a person has
+	helps     bool             // of evAuth: another sign-in may cure it
 }
 
 // effects are what a change of state asks for, done after the lock is released.
@@ -105,7 +106,7 @@ func (m *Manager) step(s *server, ev event, fx *effects) action {
 	f := facts{
 		now: now, nextGen: m.gen + 1, gen: ev.gen, enabled: s.entry.Enabled, trusted: s.entry.Trusted,
 		policy: m.policy, lazy: m.lazy(s.entry), remote: remote(s.entry), hasTools: s.known != nil, waiters: s.waiting > 0, jitter: rand.Float64(),
-		permanent: ev.err != nil && permanent(ev.err), asks: m.answers("input"), authorize: ev.authorize,
+		permanent: ev.err != nil && permanent(ev.err), asks: m.answers("input"), signsIn: m.asksToSignIn(s.entry), helps: ev.helps, authorize: ev.authorize,
 	}
 	before := s.machine
 	next, a := before.step(ev.kind, f)

@@ -74,6 +74,7 @@ const (
 	lastSlow      = 5 * time.Minute
 	firstBackoff  = 500 * time.Millisecond // doubles with each failure in a row
 	relistRetry   = time.Second
+	maxSignIns    = 3                      // in a row, each for more scopes
 	relistPause   = 100 * time.Millisecond // between the begins of two lists: a server may change its list without end
 )
 
@@ -120,7 +121,8 @@ type machine struct {
 	readyAt    time.Time
 	retryAt    time.Time // when a failed server may be tried again, or a backoff ends
 	retryable  bool      // the stored error can pass
-	asking     bool      // needs_input, and the host is being asked
+	asking     bool      // needs_input or needs_auth, and the host is being asked
+	signIns    int       // sign-ins since it was ready last, or was started
 	authorize  bool      // the host said that this start may ask
 }
 
@@ -137,6 +139,8 @@ type facts struct {
 	hasTools  bool
 	waiters   bool    // somebody waits for this server
 	asks      bool    // the host can be asked for inputs
+	signsIn   bool    // a person can be asked to sign in
+	helps     bool    // of evAuth: another sign-in may cure it
 	authorize bool    // of a host's start: it may ask
 	permanent bool    // of evFailed: trying again cannot help
 	jitter    float64 // 0..1
@@ -185,7 +189,7 @@ func (m machine) step(kind evKind, f facts) (machine, action) {
 		if kind == evCached {
 			return m, action{}
 		}
-	case stateNeedsInput:
+	case stateNeedsInput, stateNeedsAuth:
 		if m.asking && (kind == evGiven || kind == evNotGiven) {
 			return m.answered(kind, f)
 		}
@@ -209,12 +213,15 @@ func (m machine) hostStart(kind evKind, f facts) (machine, action) {
 	restart := kind == evRestart || kind == evChanged
 	if m.state != stateReady || restart {
 		m.authorize = f.authorize || m.authorize && m.state == stateConnecting
+		if m.state != stateConnecting || restart {
+			m.signIns = 0
+		}
 	}
 	m.wasReady = m.wasReady && kind != evChanged
 	switch m.state {
-	case stateDisabled, stateNeedsTrust, stateNeedsAuth:
+	case stateDisabled, stateNeedsTrust:
 		return m.first(f)
-	case stateNeedsInput:
+	case stateNeedsInput, stateNeedsAuth:
 		asking := m.asking
 		if asking && !restart {
 			return m, action{} // the answer will start it
@@ -274,9 +281,12 @@ func (m machine) demand(f facts) (machine, action) {
 		return m.automatic(f)
 	case stateConnecting, stateReady:
 		return m, action{}
-	case stateNeedsInput:
-		if f.asks {
+	case stateNeedsInput, stateNeedsAuth:
+		if m.state == stateNeedsInput && f.asks || m.state == stateNeedsAuth && f.signsIn {
 			ask := !m.asking
+			if ask {
+				m.signIns = 0
+			}
 			m.asking = true
 			return m, action{ask: ask}
 		}
@@ -334,11 +344,11 @@ func (m machine) end(to state) (machine, action) {
 		a.cancel = true
 	case stateReady:
 		a.close = true
-	case stateNeedsInput:
+	case stateNeedsInput, stateNeedsAuth:
 		a.cancel = m.asking
 	}
 	m.state, m.settled, m.dirty, m.relisting = to, true, false, false
-	m.asking, m.authorize = false, false
+	m.asking, m.authorize, m.signIns = false, false, 0
 	m.resetCounters()
 	return m, a
 }
@@ -355,6 +365,9 @@ func (m machine) answered(kind evKind, f facts) (machine, action) {
 	if kind == evNotGiven {
 		return m, action{newError: true}
 	}
+	if m.state == stateNeedsAuth {
+		m.signIns++
+	}
 	next, a := m.first(f)
 	a.clearErr = a.start
 	return next, a
@@ -365,7 +378,7 @@ func (m machine) attempt(kind evKind, f facts) (machine, action) {
 	case evCached:
 		return m, action{}
 	case evConnected:
-		m.state, m.settled, m.readyAt, m.wasReady, m.authorize = stateReady, true, f.now, true, false
+		m.state, m.settled, m.readyAt, m.wasReady, m.authorize, m.signIns = stateReady, true, f.now, true, false, 0
 		a := action{clearErr: true}
 		if m.dirty {
 			m, a.relist = m.relist(f), true
@@ -376,7 +389,12 @@ func (m machine) attempt(kind evKind, f facts) (machine, action) {
 		return m, action{}
 	case evAuth:
 		m.state, m.settled = stateNeedsAuth, true
-		return m, action{newError: true, cancel: true}
+		// A token that was just got and is refused will not get better by another one,
+		// unless the server says what it lacks, or took it before.
+		useful := m.signIns == 0 || f.helps && m.signIns < maxSignIns
+		m.asking = f.signsIn && useful && (f.waiters || m.authorize)
+		m.authorize = m.authorize && m.asking
+		return m, action{newError: true, cancel: !m.asking, ask: m.asking}
 	case evInput:
 		m.state, m.settled = stateNeedsInput, true
 		m.asking = f.asks && (f.waiters || m.authorize)

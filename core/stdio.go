@@ -28,7 +28,7 @@ func dialStdio(m *Manager, e *config.Entry, r *config.Resolved) (transport.Dial,
 			Server: e.Name, Command: e.Server.Command, Path: path, Args: r.Args, Dir: r.Cwd,
 			Env:        env.ChildEnv(m.opts.EnvPolicy, r.Env),
 			MaxMessage: m.opts.Limits.MessageBytes, Grace: m.opts.Grace, Slots: m.slots,
-			Redact: newRedactor(r).clean,
+			Redact: newRedactor(r, nil).clean,
 			Warn: func(text string) {
 				m.store.report(diagnostic{Severity: "warning", Code: "unguarded", Message: text})
 			},

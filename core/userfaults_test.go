@@ -359,9 +359,17 @@ func userFaultC10(t *testing.T) {
 		t.Error(a.raw)
 	}
 	sum(t, r, "good")
-	start = time.Now()
-	if a := r.do(VerbCall, `{"server":"s","tool":"add","timeoutMs":2000}`); a.st == OK || time.Since(start) > 5*time.Second {
-		t.Errorf("after %v: %s", time.Since(start), a.raw)
+	for _, answers := range [][]string{nil, {"authorization"}} { // the second one begins a sign-in
+		r := openHTTP(t, map[string]any{"s": map[string]any{"url": server.URL, "timeoutMs": 2000}}, map[string]any{"answers": answers})
+		r.must(VerbConnect, `{"startupTimeoutMs":0}`)
+		start := time.Now()
+		if a := r.do(VerbCall, `{"server":"s","tool":"add","timeoutMs":2000}`); a.st == OK || time.Since(start) > 5*time.Second {
+			t.Errorf("%q: after %v: %s", answers, time.Since(start), a.raw)
+		}
+		start = time.Now()
+		if r.m.Close(300); time.Since(start) > 2*time.Second {
+			t.Errorf("close took %v", time.Since(start))
+		}
 	}
 }
 

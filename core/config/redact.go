@@ -16,7 +16,7 @@ const (
 )
 
 // secretName matches names of flags, variables and headers whose value is a secret.
-var secretName = regexp.MustCompile(`(?i)(token|secret|passw(or)?d|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|credentials?|authorization|auth|bearer|\bpat|signature|cookie|key)(pem)?$`)
+var secretName = regexp.MustCompile(`(?i)(token|secret|passw(or)?d|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|credentials?|authorization|auth|bearer|\bpat|signature|cookie|assertion|key)(pem)?$`)
 
 // Redact gives a config as it may be shown: values of env and headers, user info
 // and query values of URLs, secrets of oauth, and what follows a flag such as

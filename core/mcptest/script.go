@@ -133,6 +133,7 @@ type Script struct {
 //	progress  {n, everyMs}   n progress notifications, then the answer
 //	elicit, sample, roots    asks the client and returns its answer as text
 //	input     {rounds}       modern: asks through input_required, rounds (1) times
+//	task      {polls, ask, end}  a task, which is what end says (completed) after that many polls; it may ask
 //	log       {n}            n notifications/message (1), then the answer
 //	changed   {}             notifications/tools/list_changed, then the answer
 //	spam      {bytes}        that much stderr without a newline, then the answer

@@ -43,6 +43,7 @@ type server struct {
 	asked    int                             // ids of our own requests
 	waits    map[string]chan json.RawMessage // by our id: the client's raw result or error
 	calls    map[string]context.CancelFunc   // by the client's raw id
+	tasks    map[string]*task
 }
 
 type envelope struct {
@@ -141,6 +142,8 @@ func (s *server) handle(line []byte) {
 		s.calls[string(m.ID)] = cancel
 		s.mu.Unlock()
 		go s.call(ctx, &m)
+	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result":
+		s.taskRequest(&m)
 	default:
 		if result, ok := s.script.Replies[m.Method]; ok {
 			s.reply(m.ID, result)

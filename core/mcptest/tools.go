@@ -34,7 +34,7 @@ func init() { // here, since DefaultTools and the behaviours refer to each other
 		"die": die, "hang": hang, "deaf": deaf, "big": big, "progress": progress,
 		"elicit": ask("elicitation/create", `{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`),
 		"sample": ask("sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":10}`),
-		"roots":  ask("roots/list", ""), "input": input, "log": logMessages, "changed": changed, "spam": spam, "env": env,
+		"roots":  ask("roots/list", ""), "input": input, "task": makeTask, "log": logMessages, "changed": changed, "spam": spam, "env": env,
 		"unicode": unicode, "lines": lines, "picture": picture, "late": late,
 	}
 }

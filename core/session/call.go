@@ -32,6 +32,7 @@ type pending struct {
 	ctx       context.Context
 	stopSend  context.CancelFunc // ends ctx, which bounds Send and the questions of a round trip
 	rounds    int
+	news      int64 // of a task, that were passed on as progress
 
 	deadline, ceiling time.Time // on the session's clock; zero: none
 	timer             *time.Timer
@@ -77,6 +78,7 @@ func (s *Session) start(p *pending) {
 	}()
 	safe.Point("session.start")
 	p.modern = p.modern || s.modern.Load()
+	p.call.asTask = !p.modern && s.wantsTask(&p.call)
 	if p.modern { // a round trip may send it again after Start has returned
 		c := &p.call
 		if c.Method == "ping" {
@@ -216,30 +218,44 @@ func (s *Session) response(m *transport.Message) {
 		return
 	}
 	result, err := s.outcomeOf(m, p) // reads a large message perhaps: not under the mutex
-	again := false
-	if err == nil && s.modern.Load() {
-		again, err = s.needsInput(p, result)
+	var sequel func(*pending, []byte)
+	if err == nil {
+		if sequel, err = s.sequel(p, result); err == nil && sequel == nil {
+			err = s.watchSkills(p, result)
+		}
 	}
 	s.mu.Lock()
 	switch {
 	case s.pending[id] != p:
 		s.mu.Unlock()
 		s.unmatched.Add(1)
-	case again:
+	case sequel != nil:
 		p.answered = true
 		s.mu.Unlock()
-		go s.answerInputs(p, bytes.Clone(result))
-	case p.queued > 0 || p.running: // Done must not overtake the progress that came before it
-		delete(s.pending, id)
-		p.outcome = &outcome{result: bytes.Clone(result), err: asError(err)}
+		go s.follow(sequel, p, bytes.Clone(result))
+	default:
+		s.conclude(p, result, asError(err))
+	}
+}
+
+func (s *Session) follow(sequel func(*pending, []byte), p *pending, result []byte) {
+	defer s.guard()
+	sequel(p, result)
+}
+
+// conclude ends an open request, after the progress that came before its end. The
+// mutex is held, and given back.
+func (s *Session) conclude(p *pending, result []byte, err error) {
+	delete(s.pending, p.id)
+	if p.queued > 0 || p.running {
+		p.outcome = &outcome{result: bytes.Clone(result), err: err}
 		s.mu.Unlock()
 		p.stop()
 		s.notices.add(notice{p: p, end: true})
-	default:
-		delete(s.pending, id)
-		s.mu.Unlock()
-		p.finish(result, asError(err))
+		return
 	}
+	s.mu.Unlock()
+	p.finish(result, err)
 }
 
 // asError keeps a nil *fault.Error from becoming an error that is not nil.

@@ -54,7 +54,7 @@ func TestArgumentsAndResultsStayRaw(t *testing.T) {
 }
 
 func TestRequestEnvelope(t *testing.T) {
-	modern := `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"}`
+	modern := `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"}`
 	meta := modernMeta(Config{Capabilities: []byte(`{}`), ClientInfo: ClientInfo{"n", "1"}})
 	listen := func([]byte) {}
 	for _, c := range []struct {

@@ -44,6 +44,8 @@ func headersOf(c *Call) map[string]string {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
 	case mcp.MethodResourcesRead:
 		key = "uri"
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		key = "taskId"
 	default:
 		return nil
 	}

@@ -203,7 +203,7 @@ func TestFirstPageIsUsedOnce(t *testing.T) {
 			}
 		}
 		for _, line := range memory.Counts().Received[1:] {
-			if want := fmt.Sprintf(`"io.modelcontextprotocol/clientCapabilities":%s`, allCapabilities); !strings.Contains(line, want) {
+			if want := fmt.Sprintf(`"io.modelcontextprotocol/clientCapabilities":%s`, withTasks([]byte(allCapabilities))); !strings.Contains(line, want) {
 				t.Errorf("sent %s without %s", line, want)
 			}
 		}

@@ -44,6 +44,9 @@ func appendRequest(b []byte, id int64, c *Call, modern []byte, again *retry) []b
 		} else {
 			b = appendRaw(b, c.Arguments)
 		}
+		if c.asTask {
+			b = append(b, `,"task":{}`...)
+		}
 		b = append(b, ',')
 		b = appendMeta(b, id, c, nil, modern)
 		b = appendRetry(b, again)
@@ -122,7 +125,7 @@ func comma(b []byte) []byte {
 // modernMeta gives the members that each request of 2026-07-28 and later carries.
 func modernMeta(cfg Config) []byte {
 	b := []byte(`"io.modelcontextprotocol/protocolVersion":"` + modernVersion + `","io.modelcontextprotocol/clientCapabilities":`)
-	b = appendRaw(b, cfg.Capabilities)
+	b = append(b, withTasks(cfg.Capabilities)...)
 	b = append(b, `,"io.modelcontextprotocol/clientInfo":`...)
 	return appendClientInfo(b, cfg.ClientInfo)
 }

@@ -19,30 +19,37 @@ const (
 	maxInputs = 64 // questions of one round
 )
 
-// needsInput reads the result's type. Most results have none: that is found out
-// without decoding them.
-func (s *Session) needsInput(p *pending, result []byte) (bool, *fault.Error) {
+// sequel reads the result's type, and gives what comes after it: nil when it is the
+// result itself. Most results have no type: that is found out without decoding them.
+func (s *Session) sequel(p *pending, result []byte) (func(*pending, []byte), *fault.Error) {
+	if !s.modern.Load() {
+		if p.call.asTask && rawjson.Get(result, "task") != nil {
+			return s.followLegacyTask, nil
+		}
+		return nil, nil
+	}
 	if !bytes.Contains(result, []byte(`"resultType"`)) {
-		return false, nil
+		return nil, nil
 	}
 	raw := rawjson.Get(result, "resultType")
 	if raw == nil {
-		return false, nil
+		return nil, nil
 	}
 	kind, ok := rawjson.String(raw)
 	switch {
 	case ok && kind == "complete":
-		return false, nil
+		return nil, nil
 	case ok && kind == "input_required" && (p.call.Method == "tools/call" || p.call.Method == "prompts/get" || p.call.Method == "resources/read"):
-		return true, nil
+		return s.answerInputs, nil
+	case ok && kind == "task" && p.call.Method == "tools/call":
+		return s.followTask, nil
 	}
-	return false, s.errorf(fault.Protocol, fault.StageProtocol, "server %q answered %s with a result of the unknown type %s",
+	return nil, s.errorf(fault.Protocol, fault.StageProtocol, "server %q answered %s with a result of the unknown type %s",
 		s.cfg.Server, p.what(), clip(string(raw), 100))
 }
 
 // answerInputs asks the host what the server asked, and sends the request again.
 func (s *Session) answerInputs(p *pending, result []byte) {
-	defer s.guard()
 	again, err := s.inputs(p, result)
 	s.mu.Lock()
 	if s.pending[p.id] != p { // cancelled, timed out or lost meanwhile
@@ -66,10 +73,7 @@ func (s *Session) inputs(p *pending, result []byte) (*retry, error) {
 		return nil, s.errorf(fault.Protocol, fault.StageProtocol, "server %q asked for input more than %d times in %s", s.cfg.Server, maxRounds, p.what())
 	}
 	var asked struct {
-		Requests map[string]struct {
-			Method string          `json:"method"`
-			Params json.RawMessage `json:"params"`
-		} `json:"inputRequests"`
+		Requests map[string]inputRequest `json:"inputRequests"`
 	}
 	if err := json.Unmarshal(result, &asked); err != nil || len(asked.Requests) > maxInputs {
 		return nil, s.errorf(fault.Protocol, fault.StageProtocol, "server %q asked for input in a form that cannot be read", s.cfg.Server)
@@ -78,15 +82,28 @@ func (s *Session) inputs(p *pending, result []byte) (*retry, error) {
 	if len(asked.Requests) == 0 {
 		return again, nil
 	}
-	for _, request := range asked.Requests {
+	var err error
+	again.responses, err = s.answers(p, asked.Requests)
+	return again, err
+}
+
+// inputRequest is one question of a server, in a result.
+type inputRequest struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// answers asks the host every question and gives the raw inputResponses object.
+func (s *Session) answers(p *pending, requests map[string]inputRequest) ([]byte, error) {
+	for _, request := range requests {
 		if !s.declared[capabilityOf[request.Method]] {
 			return nil, s.errorf(fault.Protocol, fault.StageProtocol, "server %q asked for %q, which this client did not declare", s.cfg.Server, request.Method)
 		}
 	}
-	answers := make(map[string]json.RawMessage, len(asked.Requests))
+	answers := make(map[string]json.RawMessage, len(requests))
 	group, ctx := errgroup.WithContext(p.ctx)
 	defer context.AfterFunc(s.ctx, p.stopSend)()
-	for name, request := range asked.Requests {
+	for name, request := range requests {
 		group.Go(func() error {
 			defer s.guard()
 			answer, err := s.askHost(ctx, request.Method, request.Params)
@@ -102,7 +119,5 @@ func (s *Session) inputs(p *pending, result []byte) (*retry, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	var err error
-	again.responses, err = json.Marshal(answers)
-	return again, err
+	return json.Marshal(answers)
 }

@@ -225,7 +225,7 @@ func TestFloodOfBytes(t *testing.T) {
 func modern(t *testing.T, f func(t *testing.T, s *Session, memory *mcptest.Memory, h *host)) {
 	t.Helper()
 	bubble(t, mcptest.Script{Versions: []string{mcptest.Modern}, Results: map[string]string{
-		"task":     `{"resultType":"task","taskId":"1"}`,
+		"odd":      `{"resultType":"odd"}`,
 		"quote":    `{"resultType":"complete","content":[{"text":"\"resultType\":\"task\""}]}`,
 		"inside":   `{"content":[{"resultType":"task"}]}`,
 		"forever":  `{"resultType":"input_required","requestState":"s"}`,
@@ -267,7 +267,7 @@ func TestMultiRoundTrip(t *testing.T) {
 
 func TestResultTypes(t *testing.T) {
 	modern(t, func(t *testing.T, s *Session, memory *mcptest.Memory, h *host) {
-		wantFault(t, run(s, tool("task", `{}`)).err, fault.Protocol, `"task"`)
+		wantFault(t, run(s, tool("odd", `{}`)).err, fault.Protocol, `"odd"`)
 		for _, name := range []string{"quote", "inside"} {
 			if r := run(s, tool(name, `{}`)); r.err != nil {
 				t.Errorf("%s: %v", name, r.err)

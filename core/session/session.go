@@ -126,6 +126,8 @@ type Call struct {
 	// server answered. result is valid only until Done returns; Done must not block.
 	// err is a *fault.Error; NeverWritten(err) tells that the request never left.
 	Done func(result []byte, err error)
+
+	asTask bool // 2025-11-25: ask for it as a task
 }
 
 // Stats counts what a session let pass without failing.
@@ -155,6 +157,7 @@ type Session struct {
 	info     Info // a server's request may ask for it before Connect has returned
 	lastID   int64
 	pending  map[int64]*pending
+	skills   map[string]skillFile          // by URI, as listed
 	held     int                           // server requests that are open
 	heldAt   time.Time                     // when the first of them was opened
 	requests map[string]context.CancelFunc // the server's open requests by raw id

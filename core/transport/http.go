@@ -96,6 +96,7 @@ type httpConn struct {
 	flights  map[uint64]*flight // under way; after the end: those that it cut off
 	byID     map[int64]*flight
 	gate     chan struct{} // closed when later messages may go out
+	heard    chan struct{} // closed when what the server sends besides can be heard; nil: there is no such stream
 	endpoint string        // where messages are posted
 	sse      bool          // answers come on the stream of HTTP+SSE
 	session  string        // Mcp-Session-Id
@@ -132,6 +133,10 @@ func (c *httpConn) SendMeta(_ context.Context, msg []byte, meta Meta) (uint64, e
 	if meta.Method == initialized { // a request that overtakes it is refused by many servers
 		f.opens = make(chan struct{})
 		c.gate = f.opens
+		c.heard = make(chan struct{})
+		f.heard = c.heard
+	} else if meta.ID != 0 && !meta.Modern && asks(meta.Method) {
+		f.heard = c.heard
 	}
 	c.flights[f.seq] = f
 	if meta.ID != 0 {

@@ -25,6 +25,7 @@ type flight struct {
 	body   []byte
 	gate   <-chan struct{} // to wait for before it goes out
 	opens  chan struct{}   // what waits for it
+	heard  chan struct{}   // to wait for as well; that of initialized closes it, or has listen do so
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -41,6 +42,11 @@ func (f *flight) run() {
 	defer f.cancel()
 	if f.opens != nil {
 		defer close(f.opens)
+		defer func() {
+			if f.heard != nil {
+				close(f.heard)
+			}
+		}()
 	}
 	if f.meta.ID == 0 {
 		timer := time.AfterFunc(noticePatience, f.cancel)
@@ -49,9 +55,24 @@ func (f *flight) run() {
 	safe.Point("http.post")
 	select {
 	case <-f.gate:
-		f.post()
 	case <-f.ctx.Done():
+		return
 	}
+	if f.heard != nil && f.opens == nil {
+		select {
+		case <-f.heard:
+		case <-f.ctx.Done():
+			return
+		}
+	}
+	f.post()
+}
+
+// asks tells the requests during which a server may ask something back, or report. Some
+// send that only on the stream which the client opens after initialized, and lose it
+// where there is none yet: the answer to such a question is then waited for in vain.
+func asks(method string) bool {
+	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
 }
 
 // what names the message in an error.
@@ -85,7 +106,8 @@ func (f *flight) post() {
 	case initialized:
 		if !legacySSE {
 			c.wg.Add(1)
-			go c.listen()
+			go c.listen(f.heard)
+			f.heard = nil
 		}
 	}
 	switch kind := mediaType(resp.Header); {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +17,8 @@ const (
 	defaultPause = time.Second
 	shortPause   = 100 * time.Millisecond // a server that wants none gets this
 	longPause    = time.Minute
-	maxUnheard   = 3 // failed attempts in a row to reach a server whose stream was open
+	hearPatience = 2 * time.Second // for which calls wait for the stream to be open
+	maxUnheard   = 3               // failed attempts in a row to reach a server whose stream was open
 )
 
 // pauseBefore is the time before a stream is asked for again: the server's wish,
@@ -70,16 +72,22 @@ func (c *httpConn) resume(ctx context.Context, last string) (io.ReadCloser, erro
 }
 
 // listen holds the stream on which a legacy server sends what belongs to no request.
-// It is an offer: a server that has none answers with any of a dozen statuses.
-func (c *httpConn) listen() {
+// It is an offer: a server that has none answers with any of a dozen statuses, and one
+// that has may not say so before it has something to send. heard is closed when the
+// server has answered, or has had its time.
+func (c *httpConn) listen(heard chan struct{}) {
 	defer c.wg.Done()
 	defer c.guard()
+	hear := sync.OnceFunc(func() { close(heard) })
+	defer hear()
+	defer time.AfterFunc(hearPatience, hear).Stop()
 	safe.Point("http.listen")
 	opened, last, retry := false, "", time.Duration(-1)
 	unheard := 0 // attempts in a row that did not even reach the server
 	for fruitless := 0; ; fruitless++ {
 		var wrote atomic.Bool
 		resp, err := c.getStream(c.ctx, last, &wrote)
+		hear()
 		var wish time.Duration
 		switch {
 		case c.ctx.Err() != nil:

@@ -581,6 +581,59 @@ func TestHTTPAuth(t *testing.T) {
 	}
 }
 
+// What a server asks during a call may come on its own stream only: a call waits until
+// that one is open, was refused, or has had its time. A list does not wait.
+func TestHTTPCallsWaitForTheStream(t *testing.T) {
+	for name, c := range map[string]struct {
+		stream func(w http.ResponseWriter, r *http.Request, release <-chan struct{})
+		method string
+		first  string // what the server answers first: the call, or the stream
+	}{
+		"open": {func(w http.ResponseWriter, r *http.Request, release <-chan struct{}) {
+			<-release
+			asStream(w)
+			flush(w)
+			<-r.Context().Done()
+		}, "tools/call", "stream"},
+		"refused": {func(w http.ResponseWriter, _ *http.Request, release <-chan struct{}) { <-release; w.WriteHeader(405) }, "tools/call", "stream"},
+		"mute":    {func(_ http.ResponseWriter, r *http.Request, _ <-chan struct{}) { <-r.Context().Done() }, "tools/call", "call"},
+		"list":    {func(_ http.ResponseWriter, r *http.Request, _ <-chan struct{}) { <-r.Context().Done() }, "tools/list", "call"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, release, called := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			conn, h := dialHTTP(t, nil, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				switch {
+				case r.Method == "GET":
+					close(asked)
+					c.stream(w, r, release)
+				case strings.Contains(string(body), "initialized"):
+					w.WriteHeader(202)
+				default:
+					close(called)
+					asJSON(w)
+					respond(w, 1)
+				}
+			})
+			greet(t, conn)
+			<-asked
+			if _, err := conn.SendMeta(t.Context(), []byte(`{"id":1}`), Meta{ID: 1, Method: c.method}); err != nil {
+				t.Fatal(err)
+			}
+			if c.first == "stream" {
+				select {
+				case <-called:
+					t.Error("the call did not wait")
+				case <-time.After(50 * time.Millisecond):
+				}
+			}
+			close(release)
+			h.wait(t)
+		})
+	}
+}
+
 type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,79 @@
+// Runs the MCP conformance suite, two versions of it, against the clients in C, Python and
+// Node, and prints one table. Ends with 1 unless every scenario is as it must be: passed,
+// with at least one check, or failed as the baseline says.
+
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const languages = ['c', 'python', 'node']
+// How many scenarios each run has; more or fewer means that this is not the pinned suite.
+const runs = [
+  { title: '0.2 all', suite: 'suite-0.2', args: ['--suite', 'all'], count: 48 },
+  { title: '2026-07-28', suite: 'suite-0.2', args: ['--requirements', '2026-07-28'], count: 32 },
+  { title: '2025-11-25', suite: 'suite-0.2', args: ['--requirements', '2025-11-25'], count: 18 },
+  { title: '0.1 all', suite: 'suite-0.1', args: ['--suite', 'all'], count: 26, baseline: 'baseline-0.1.16.yml' },
+]
+const only = process.argv.slice(2) // languages
+const baseline = (file) => (file ? [...readFileSync(join(here, file), 'utf8').matchAll(/^ +- (\S+)$/gm)].map((m) => m[1]) : [])
+
+/** Runs one suite with one client; the results by scenario. */
+function suite({ suite, args, baseline: file }, language) {
+  const modules = join(here, suite, 'node_modules')
+  const results = mkdtempSync(join(tmpdir(), 'conformance-'))
+  const command = [join(modules, '@modelcontextprotocol/conformance/dist/index.js'), 'client', '--command', join(here, language, 'run'), ...args, '-o', results]
+  if (file) command.push('--expected-failures', join(here, file))
+  return new Promise((resolve, reject) => {
+    const child = spawn(join(modules, 'node/bin/node'), command, { stdio: ['ignore', 'pipe', 'pipe'] })
+    let text = ''
+    child.stdout.on('data', (chunk) => (text += chunk))
+    child.stderr.on('data', (chunk) => (text += chunk))
+    child.on('error', reject)
+    child.on('close', () => {
+      rmSync(results, { recursive: true, force: true })
+      const unscored = new Set([...text.matchAll(/^ {2}[✓✗] (\S+) \((?:extension|added-after-release)\)/gm)].map((m) => m[1]))
+      const found = {}
+      for (const [, mark, name, passed, failed] of text.matchAll(/^(?:\[expected\] )?([✓✗~]) (\S+): (\d+) passed, (\d+) failed/gm))
+        found[name] = { good: mark === '✓' && failed === '0' && passed !== '0', checks: Number(passed), scored: !unscored.has(name) }
+      if (Object.keys(found).length === 0) reject(new Error(`${language}: the suite said\n${text}`))
+      else resolve(found)
+    })
+  })
+}
+
+const table = {}
+const totals = {}
+let bad = []
+for (const run of runs) {
+  const expected = baseline(run.baseline)
+  for (const language of languages.filter((l) => only.length === 0 || only.includes(l))) {
+    process.stderr.isTTY && process.stderr.write(`\r\x1b[K${run.title} ${language} …`)
+    const found = await suite(run, language)
+    let good = 0
+    let scored = 0
+    for (const [name, result] of Object.entries(found)) {
+      const known = expected.includes(name)
+      const row = ((table[name] ??= {})[run.title] ??= [])
+      row.push(result.good ? '✓' : known ? '(✗)' : '✗')
+      if (result.good === known) bad.push(`${name} in ${run.title}, ${language}: ${known ? 'passed, though the baseline says that it cannot' : 'failed'}`)
+      if (!result.scored) continue
+      scored++
+      if (result.good) good++
+    }
+    const checks = Object.values(found).reduce((sum, { checks }) => sum + checks, 0)
+    ;(totals[run.title] ??= []).push(`${language} ${good}/${scored} (${checks})`)
+    if (scored !== run.count) bad.push(`${run.title}, ${language}: ${scored} scenarios, not ${run.count}`)
+  }
+}
+process.stderr.isTTY && process.stderr.write('\r\x1b[K')
+const wide = Math.max(...Object.keys(table).map((name) => name.length))
+const cell = (text) => text.padEnd(14)
+console.log('scenario'.padEnd(wide + 2) + runs.map(({ title }) => cell(title)).join('') + '  each: C, Python, Node')
+for (const [name, row] of Object.entries(table)) console.log(name.padEnd(wide + 2) + runs.map(({ title }) => cell((row[title] ?? ['-']).join(' '))).join('').trimEnd())
+console.log()
+for (const { title } of runs) console.log(`${title.padEnd(11)} scenarios (checks): ${totals[title].join(', ')}`)
+for (const line of bad) console.log(`UNEXPECTED ${line}`)
+process.exitCode = bad.length > 0 ? 1 : 0
