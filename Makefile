@@ -96,6 +96,9 @@ $(STAMPS)/testservers-node: testservers/package.json testservers/package-lock.js
 	cd testservers && $(NPM) ci
 	@touch $@
 
+build/gosdk-server: testservers/gosdk/main.go testservers/gosdk/go.mod testservers/gosdk/go.sum
+	cd testservers/gosdk && $(GO) build -trimpath -o ../../$@ .
+
 build/real_test: testservers/real_test.c examples/c/json.h include/mcprt.h build/libmcprt.so
 	$(CC) $(C_WARNINGS) -g $< -Iinclude -Lbuild -lmcprt -o $@
 
@@ -114,10 +117,10 @@ test-python: build $(STAMPS)/python ## Run the tests of the Python package
 test-node: build $(STAMPS)/node ## Run the tests of the Node package
 	cd bindings/node && $(NPM) test
 
-test-real: build build/real_test $(STAMPS)/python $(STAMPS)/node $(STAMPS)/testservers-python $(STAMPS)/testservers-node ## Call public MCP servers from C, Python and Node
+test-real: build build/real_test build/gosdk-server $(STAMPS)/python $(STAMPS)/node $(STAMPS)/testservers-python $(STAMPS)/testservers-node ## Call public MCP servers from C, Python and Node
 	project=$$(mktemp -d) && trap 'rm -rf "$$project"' EXIT && testservers/project.sh "$$project" && \
 	  TESTSERVERS=$(CURDIR)/testservers TESTPROJECT=$$project LD_LIBRARY_PATH=build testservers/with-remote.sh build/real_test "$$project" testservers/cases.json
-	cd testservers && PYTHONPATH=../bindings/python/src ./with-remote.sh ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py
+	cd testservers && PYTHONPATH=../bindings/python/src ./with-remote.sh ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py test_both_ways.py
 	testservers/with-remote.sh $(NODE) --test testservers/real.test.mjs
 
 # ---- the official suite ---------------------------------------------------

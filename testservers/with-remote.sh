@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs COMMAND while the public servers that mcp.json knows by url listen on free ports
-# of this machine; REMOTE_EVERYTHING, REMOTE_EVERYTHING_SSE and REMOTE_FASTMCP name them.
+# of this machine; REMOTE_EVERYTHING, REMOTE_EVERYTHING_SSE, REMOTE_FASTMCP, REMOTE_PYTHONSDK and REMOTE_GOSDK name them.
 set -euo pipefail
 [ $# -gt 0 ] || { echo 'usage: with-remote.sh COMMAND...' >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 everything=$here/node_modules/@modelcontextprotocol/server-everything/dist/index.js
-read -r http sse fastmcp < <("$here/.venv/bin/python" - <<'PY'
+read -r http sse fastmcp pythonsdk gosdk < <("$here/.venv/bin/python" - <<'PY'
 import socket
-held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+held = [socket.create_server(("127.0.0.1", 0)) for _ in range(5)]
 print(*(s.getsockname()[1] for s in held))
 PY
 )
@@ -22,7 +22,9 @@ trap finish EXIT
 PORT=$http node "$everything" streamableHttp >>"$log" 2>&1 & pids+=($!)
 PORT=$sse node "$everything" sse >>"$log" 2>&1 & pids+=($!)
 "$here/.venv/bin/python" "$here/fastmcp_server.py" "$fastmcp" >>"$log" 2>&1 & pids+=($!)
-for port in "$http" "$sse" "$fastmcp"; do
+"$here/.venv/bin/python" "$here/pythonsdk_server.py" "$pythonsdk" >>"$log" 2>&1 & pids+=($!)
+"$here/../build/gosdk-server" "$gosdk" >>"$log" 2>&1 & pids+=($!)
+for port in "$http" "$sse" "$fastmcp" "$pythonsdk" "$gosdk"; do
   for _ in $(seq 600); do
     { : <>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null && continue 2
     sleep 0.1
@@ -32,4 +34,5 @@ for port in "$http" "$sse" "$fastmcp"; do
   exit 1
 done
 export REMOTE_EVERYTHING=http://127.0.0.1:$http/mcp REMOTE_EVERYTHING_SSE=http://127.0.0.1:$sse/sse REMOTE_FASTMCP=http://127.0.0.1:$fastmcp/mcp
+export REMOTE_PYTHONSDK=http://127.0.0.1:$pythonsdk/mcp REMOTE_GOSDK=http://127.0.0.1:$gosdk
 "$@"

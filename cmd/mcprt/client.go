@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -193,9 +195,23 @@ type diagnostic struct {
 	Severity string `json:"severity"`
 	Code     string `json:"code"`
 	Server   string `json:"server"`
+	Field    string `json:"field"`
 	Path     string `json:"path"`
 	Line     int    `json:"line"`
+	Column   int    `json:"column"`
 	Message  string `json:"message"`
+}
+
+// about is the server and the field, as far as the message does not name them.
+func (d diagnostic) about() string {
+	text := ""
+	if d.Server != "" && !strings.Contains(d.Message, strconv.Quote(d.Server)) {
+		text = fmt.Sprintf("server %q: ", d.Server)
+	}
+	if d.Field != "" && !strings.Contains(d.Message, d.Field) {
+		text += d.Field + ": "
+	}
+	return text
 }
 
 // noticeReader is the host of the commands: it watches events and answers no

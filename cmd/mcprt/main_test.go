@@ -142,3 +142,30 @@ func TestLostOutputIsAFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestDiagnosticsNameTheServer: in a file of one line the line alone says nothing.
+func TestDiagnosticsNameTheServer(t *testing.T) {
+	for _, c := range []struct {
+		d    diagnostic
+		want string
+	}{
+		{diagnostic{Server: "a", Field: "env.A", Message: "the variable B is not set"}, `server "a": env.A: `},
+		{diagnostic{Server: "a", Field: "env.A", Message: "env.A is null"}, `server "a": `},
+		{diagnostic{Server: "a", Field: "env.A", Message: `server "a": env.A: is null`}, ""},
+		{diagnostic{Message: "the file is null"}, ""},
+	} {
+		if got := c.d.about(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.d, got, c.want)
+		}
+	}
+	var out bytes.Buffer
+	stderr, err := newPainter(&out, "never")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{stderr: stderr}
+	s.diagnostics([]diagnostic{{Severity: "error", Server: "a\x1b[2J", Path: "p.json", Line: 1, Column: 20, Message: "odd\nlines"}})
+	if got := out.String(); strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") || !strings.Contains(got, "p.json:1:20: server ") {
+		t.Errorf("%q", got)
+	}
+}

@@ -105,10 +105,13 @@ func (s *session) diagnostics(found []diagnostic) {
 			where = oneLine(d.Path) + ":"
 			if d.Line > 0 {
 				where += fmt.Sprintf("%d:", d.Line)
+				if d.Column > 0 {
+					where += fmt.Sprintf("%d:", d.Column)
+				}
 			}
 			where += " "
 		}
-		fmt.Fprintf(s.stderr, "%s %s%s\n", severity, where, oneLine(d.Message))
+		fmt.Fprintf(s.stderr, "%s %s%s\n", severity, where, oneLine(d.about()+d.Message))
 	}
 }
 

@@ -55,6 +55,9 @@ type VarSyntax struct {
 // commonWrappers are where tools and copied snippets put their servers.
 var commonWrappers = [][]string{{"mcpServers"}, {"servers"}, {"mcp", "servers"}, {"mcp.servers"}, {"context_servers"}, {"mcp_servers"}, {"McpServers"}}
 
+// plainWrappers are those that hold servers whatever file they are in.
+var plainWrappers = []string{"mcpServers", "context_servers", "mcp_servers"}
+
 // commonURLKeys are understood everywhere: people move entries between tools.
 var commonURLKeys = []string{"url", "serverUrl", "httpUrl", "baseUrl", "baseURL", "uri"}
 
@@ -155,4 +158,5 @@ var unsupportedFields = map[string]string{
 	"headersHelper":    "mcprt does not run it; put the header in headers",
 	"dev":              "mcprt does not watch or debug servers",
 	"authProviderType": "mcprt signs in with OAuth only",
+	"bearer_token":     "name the variable that holds the token in bearer_token_env_var",
 }

@@ -330,6 +330,15 @@ func (d *discovery) inline(result *Result) []*Entry {
 // checkVariables expands the servers that would be started, to say before a
 // start what is missing. Untrusted and disabled ones are left alone.
 func (d *discovery) checkVariables(r *Result) {
+	reports := map[string]*report{} // by file: the bound on what a file can say is one for all its servers
+	for _, d := range r.Diagnostics {
+		if reports[d.Path] == nil {
+			reports[d.Path] = &report{path: d.Path}
+		}
+		said := reports[d.Path]
+		said.said++
+		said.full = said.said > maxDiagnostics
+	}
 	for _, e := range r.Entries {
 		if !e.Trusted || !e.Enabled || e.DuplicateOf != "" {
 			continue
@@ -338,11 +347,19 @@ func (d *discovery) checkVariables(r *Result) {
 		x.file = func(string) (string, error) { return "content", nil }   // files are read at the start only
 		x.helper = func(string) (string, error) { return "printed", nil } // and helpers run only then
 		copied := e.Server.clone()
-		rep := &report{path: e.Origin.Path}
+		rep := reports[e.Origin.Path]
+		if rep == nil {
+			rep = &report{path: e.Origin.Path}
+			reports[e.Origin.Path] = rep
+		}
+		before := len(rep.list)
 		e.expandInto(&copied, x, func(field string, p problem) {
 			severity := SeverityWarning
-			if p.input != "" {
+			switch {
+			case p.input != "": // the host can give it
 				severity = SeverityNote
+			case p.fatal: // a start fails with the same words
+				severity = SeverityError
 			}
 			at, ok := e.at[field]
 			if !ok {
@@ -352,10 +369,10 @@ func (d *discovery) checkVariables(r *Result) {
 		}, func([]usedVariable) {})
 		if name := e.Server.BearerTokenEnvVar; name != "" {
 			if value, _ := x.lookup(name); value == "" {
-				rep.add(SeverityWarning, "unresolved_variable", e.Name, "bearerTokenEnvVar", e.at[""], "the environment variable %s is not set; it must hold the token for this server", clip(name))
+				rep.add(SeverityError, "unresolved_variable", e.Name, "bearerTokenEnvVar", e.at["bearerTokenEnvVar"], "the environment variable %s is not set; it must hold the token for this server", clip(name))
 			}
 		}
-		r.Diagnostics = append(r.Diagnostics, rep.list...)
+		r.Diagnostics = append(r.Diagnostics, rep.list[before:]...)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -425,4 +426,33 @@ func TestInlineErrorLosesNoOther(t *testing.T) {
 	r, got := d.find(t, Options{Inline: []Inline{{"bad", []byte(`{"command": 7}`)}, {"", []byte(`{"command": "c"}`)}, {"good", []byte(`{"command": "c"}`)}}})
 	expect(t, got, "good inline host")
 	expect(t, codes(r.Diagnostics), "invalid_name ", "wrong_type bad")
+}
+
+// TestFindingsOfOneFileAreBounded: also those that only come up when all files are read.
+func TestFindingsOfOneFileAreBounded(t *testing.T) {
+	d := newDirs(t)
+	args := strings.Repeat(`"${NO}", `, 100)
+	text := `{"mcpServers": {"x": 1, `
+	for i := range 20 {
+		text += fmt.Sprintf(`"s%d": {"command": "c%d", "args": [%s]}, `, i, i, args)
+	}
+	d.write(t, "$PROJECT/.mcp.json", text+`}}`)
+	d.write(t, "$PROJECT/.cursor/mcp.json", `{"mcpServers": {"other": {"command": "${NO}"}}}`)
+	r, err := Discover(t.Context(), Options{Cwd: d.project, Env: d.env(nil), Project: true, ProjectTrust: TrustAlways})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count, last := map[string]int{}, ""
+	for _, found := range r.Diagnostics {
+		count[filepath.Base(filepath.Dir(found.Path))]++
+		if filepath.Base(found.Path) == ".mcp.json" {
+			last = found.Code
+		}
+	}
+	if n := count[filepath.Base(d.project)]; n != maxDiagnostics+1 || last != "too_many_diagnostics" {
+		t.Errorf("%d findings, the last is %s", n, last)
+	}
+	if count[".cursor"] != 1 {
+		t.Errorf("the findings of another file: %v", count)
+	}
 }

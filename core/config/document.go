@@ -42,6 +42,8 @@ type document interface {
 	node(s span, dropped func(name string, at Pos)) (*Node, error)
 	// losses are errors after which reading went on.
 	losses() []*syntaxError
+	// slips are errors that left one sensible reading, as far as skim has come.
+	slips() []*syntaxError
 }
 
 // span is one value of a document, and the name that it has as a member.
@@ -110,6 +112,7 @@ type tree struct {
 }
 
 func (t *tree) losses() []*syntaxError { return t.lost }
+func (t *tree) slips() []*syntaxError  { return nil }
 
 func (t *tree) root() (span, bool, error) {
 	if t.top == nil {

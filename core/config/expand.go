@@ -52,6 +52,10 @@ var (
 	anyBare      = regexp.MustCompile(`\$[A-Za-z_]`)
 	anyPercent   = regexp.MustCompile(`%[A-Za-z_][A-Za-z0-9_()]*%`)
 	percentForm  = regexp.MustCompile(`^%[A-Za-z_][A-Za-z0-9_()]*%`)
+	// foreignWhole is a value that is nothing but a variable in another dialect, or a path
+	// that begins with one: of a shell, of PowerShell, of Windows. Other parts of values may
+	// mean what they say.
+	foreignWhole = regexp.MustCompile(`^(?:(?i:bearer|basic|token) )?(?:\$env:[A-Za-z_]\w*|\$[A-Z][A-Z0-9_]+|%[A-Z][A-Z0-9_]+%)(?:[/\\].*)?$`)
 	hostForms    = regexp.MustCompile(`^(command|config|promptString):`)
 )
 
@@ -69,6 +73,15 @@ func (x *expander) expand(s string) expansion {
 	}
 	if !x.syntax.Dollar && dollarForm.MatchString(s) {
 		out.warn("literal_variable", "${…} is not expanded here in this file's dialect; it was kept as it is")
+	}
+	if !x.syntax.Bare && foreignWhole.MatchString(s) {
+		advice := "it was kept as it is"
+		if x.syntax.Dollar {
+			advice = "write ${NAME} if a variable is meant"
+		} else if x.syntax.Braces {
+			advice = "write {env:NAME} if a variable is meant"
+		}
+		out.warn("literal_variable", "%s are not expanded here in this file's dialect; %s", "$NAME and %NAME%", advice)
 	}
 	for i := 0; i < len(s); {
 		rest := s[i:]

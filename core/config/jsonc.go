@@ -20,7 +20,8 @@ type jsonFile struct {
 	// extents are where the objects and arrays of the upper levels lie, by their
 	// start: so a large file is gone through once, not once per level.
 	extents []extent
-	sibling int // the extent after the last one that was asked for
+	sibling int            // the extent after the last one that was asked for
+	commas  []*syntaxError // that are missing between members
 }
 
 // next is the index of the first extent that is not in this one.
@@ -36,6 +37,18 @@ func newJSONFile(text []byte) *jsonFile {
 }
 
 func (f *jsonFile) losses() []*syntaxError { return nil }
+func (f *jsonFile) slips() []*syntaxError  { return f.commas }
+
+// commaMissing notes that behind the member that ends here the next one begins. It is the
+// commonest slip in files that are written by hand, and only one reading makes sense.
+func (f *jsonFile) commaMissing(end int) {
+	at := f.pos(end)
+	if len(f.commas) < maxCommas && !slices.ContainsFunc(f.commas, func(e *syntaxError) bool { return e.pos == at }) {
+		f.commas = append(f.commas, &syntaxError{at, "\",\" is missing after the value"})
+	}
+}
+
+const maxCommas = 20 // that are told of
 
 func (f *jsonFile) errorAt(offset int, format string, args ...any) error {
 	return &syntaxError{f.pos(min(offset, len(f.data))), fmt.Sprintf(format, args...)}
@@ -104,7 +117,14 @@ func (f *jsonFile) skim(object span, want func(name string) bool, dropped func(s
 		if want == nil || want(name) {
 			members = append(members, s)
 		}
-		if i, err = f.expect(s.end, ",}", "after the value"); err != nil {
+		if i, err = f.space(s.end); err != nil {
+			return nil, err
+		}
+		if i < len(f.data) && f.data[i] == '"' {
+			f.commaMissing(s.end)
+			continue
+		}
+		if i, err = f.expect(i, ",}", "after the value"); err != nil {
 			return nil, err
 		}
 		if f.data[i] == ',' {
@@ -326,6 +346,8 @@ func (f *jsonFile) parseError(base int, text []byte, err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		msg = "a value is missing before this"
+	case base+offset < len(f.data) && f.data[base+offset] == '"' && inner != nil && strings.HasPrefix(inner.Error(), "invalid literal"):
+		msg = "a line break or a wrong escape is in this string; a \\ is written as \\\\, in Windows paths too"
 	case inner != nil && strings.HasPrefix(inner.Error(), "invalid character"):
 		msg = inner.Error()
 	}

@@ -44,6 +44,10 @@ func mapEntry(name string, at Pos, n *Node, d Dialect, rep *report) *Entry {
 		return nil
 	}
 	if n.Kind != KindObject {
+		if n.Kind == KindString && strings.IndexByte("_$/#", name[0]) >= 0 {
+			rep.add(SeverityNote, "unsupported_entry", "", name, n.Pos, "%q is a text and no server; it is ignored", clip(name))
+			return nil
+		}
 		rep.add(SeverityError, "wrong_type", name, "", n.Pos, "a server must be an object with a command or a url; this one is ignored")
 		return nil
 	}
@@ -395,8 +399,15 @@ func (m *mapper) transport(s *Server, n *Node) bool {
 		if hasURL {
 			hint = "its type is stdio, which needs a command; for a url the type is http or sse"
 		}
+		nested := func(name string) bool { return slices.Contains(plainWrappers, name) || name == "servers" }
 		for _, member := range n.Members {
-			if v := member.Value; v.Kind == KindString && strings.Contains(v.Text, "://") && !hasURL {
+			v := member.Value
+			if v.Kind == KindObject && !hasURL && (nested(member.Name) || nested(m.name)) {
+				hint = fmt.Sprintf("it holds other servers, as if a whole file had been pasted here; move what is in %q one level up", clip(cmp.Or(
+					map[bool]string{true: member.Name}[nested(member.Name)], m.name)))
+				break
+			}
+			if v.Kind == KindString && strings.Contains(v.Text, "://") && !hasURL {
 				hint = fmt.Sprintf("did you mean \"url\" where %q stands?", clip(member.Name))
 				break
 			}
@@ -455,6 +466,7 @@ func (m *mapper) strings(n *Node, field string) ([]string, bool) {
 			m.mended(field, n.Pos, "%s is not an array; it was read as an array of this one string", field)
 		}
 		s, ok := m.string(n, field)
+		m.at[indexed(field, 0)] = n.Pos
 		return []string{s}, ok
 	}
 	m.wrong(field, n, "an array of strings")
@@ -477,9 +489,10 @@ func (m *mapper) list(n *Node, field string) ([]string, bool) {
 	return list, true
 }
 
-// stringMap reads an object of strings, or a list of NAME=value, into into.
+// stringMap reads an object of strings, a list of NAME=value, or a list of objects with
+// name and value, into into.
 func (m *mapper) stringMap(n *Node, field string, into map[string]string) map[string]string {
-	if len(n.Members) > maxListItems {
+	if len(n.Members)+len(n.Items) > maxListItems {
 		m.spoil("too_large", field, n.Pos, "%s has more than %d members", field, maxListItems)
 		return nil
 	}
@@ -501,15 +514,29 @@ func (m *mapper) stringMap(n *Node, field string, into map[string]string) map[st
 			}
 		}
 	case KindArray:
-		m.mended(field, n.Pos, "%s is an array; its items were read as NAME=value", field)
-		items, _ := m.list(n, field)
-		for i, item := range items {
-			name, value, ok := strings.Cut(item, "=")
+		if len(n.Items) == 0 {
+			return into
+		}
+		m.mended(field, n.Pos, "%s is an array; its items were read as names and values", field)
+		for i, item := range n.Items {
+			if name, value := cmp.Or(item.Get("name"), item.Get("key")), item.Get("value"); name.string() != "" && value != nil {
+				if text, ok := m.string(value, field+"."+name.Text); ok {
+					put(name.Text, text, value.Pos)
+				}
+				continue
+			}
+			if item.Kind == KindNull {
+				m.null(indexed(field, i), item.Pos)
+				continue
+			}
+			name, value, ok := strings.Cut(item.string(), "=")
 			if !ok {
-				m.spoil("wrong_type", field, n.Items[i].Pos, "%s must be an object of names and strings", field)
+				m.spoil("wrong_type", field, item.Pos, "%s must be an object of names and strings", field)
 				return into
 			}
-			put(name, value, n.Items[i].Pos)
+			if text, ok := m.string(&Node{Kind: KindString, Text: value, Pos: item.Pos}, indexed(field, i)); ok {
+				put(name, text, item.Pos)
+			}
 		}
 	case KindNull:
 		m.null(field, n.Pos)

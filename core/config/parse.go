@@ -43,6 +43,11 @@ func parseRoot(in Input, rep *report, out *Parsed, sections []section) {
 	for _, lost := range f.losses() {
 		rep.add(SeverityError, "syntax", "", "", lost.pos, "%s. Mend the file; until then a part of it is ignored", lost.msg)
 	}
+	defer func() { // when all that matters was skimmed
+		for _, slip := range f.slips() {
+			rep.add(SeverityWarning, "syntax", "", "", slip.pos, "%s. Mend the file: it was read here as if it were right, other programs refuse it", slip.msg)
+		}
+	}()
 	top, ok, err := f.root()
 	switch {
 	case err != nil:
@@ -93,6 +98,11 @@ func (f *fileParser) misspelt(root []span) {
 			f.rep.add(SeverityWarning, "unknown_wrapper", "", s.name, s.pos(), "servers are read from %q; rename %q if it holds servers", path[0], clip(s.name))
 			return
 		}
+		if slices.Contains(plainWrappers, s.name) && f.holdsServers(s) { // another tool's word
+			f.rep.add(SeverityWarning, "unknown_wrapper", "", s.name, s.pos(), "servers are read from %q in this tool's file, not from %q; rename it",
+				strings.Join(f.in.Dialect.Wrappers[0], "."), s.name)
+			return
+		}
 		if !f.in.Dialect.WholeFile {
 			continue
 		}
@@ -112,29 +122,71 @@ type fileParser struct {
 	rep *report
 }
 
-// wrapped follows the first of the dialect's member paths that exists, and gives
-// the members beside the last, too.
-func (f *fileParser) wrapped(root []span) (s span, members []span, ok bool) {
-next:
+// wrapped follows the dialect's member paths to the first map that holds anything, and
+// gives the members beside it, too. A further map of servers is not read, as it is not in
+// the tool whose file it is.
+func (f *fileParser) wrapped(root []span) (s span, beside []span, ok bool) {
+	chosen := ""
 	for _, path := range f.in.Dialect.Wrappers {
-		members = root
-		for i, name := range path {
-			if i > 0 {
-				var err error
-				if f.kind(s) != KindObject {
-					continue next
-				}
-				if members, err = f.skim(s, nil, nil); err != nil {
-					continue next
-				}
+		here, members, found := f.follow(root, path)
+		switch {
+		case !found:
+		case !ok || chosen == "" && !f.void(here):
+			s, beside, ok = here, members, true
+			if !f.void(here) {
+				chosen = strings.Join(path, ".")
 			}
-			if s, ok = find(members, name); !ok {
-				continue next
+		case chosen != "" && here.start != s.start && f.holdsServers(here):
+			f.rep.add(SeverityWarning, "unknown_wrapper", "", here.name, here.pos(),
+				"the servers in %q are not read, since those in %q are; move them there", strings.Join(path, "."), chosen)
+		}
+	}
+	return s, beside, ok
+}
+
+func (f *fileParser) follow(root []span, path []string) (s span, members []span, ok bool) {
+	members = root
+	for i, name := range path {
+		if i > 0 {
+			var err error
+			if f.kind(s) != KindObject {
+				return span{}, nil, false
+			}
+			if members, err = f.skim(s, nil, nil); err != nil {
+				return span{}, nil, false
 			}
 		}
-		return s, members, true
+		if s, ok = find(members, name); !ok {
+			return span{}, nil, false
+		}
 	}
-	return span{}, nil, false
+	return s, members, true
+}
+
+// void says that no server can be in this value: null, or an object without members.
+func (f *fileParser) void(s span) bool {
+	if f.kind(s) != KindObject {
+		return f.kind(s) == KindNull
+	}
+	members, err := f.skim(s, nil, nil)
+	return err == nil && len(members) == 0
+}
+
+// holdsServers says that this is an object of objects that look like servers.
+func (f *fileParser) holdsServers(s span) bool {
+	if f.kind(s) != KindObject {
+		return false
+	}
+	members, err := f.skim(s, nil, nil)
+	return err == nil && len(members) > 0 && !slices.ContainsFunc(members, func(m span) bool { return !f.looksLikeServer(m) })
+}
+
+func (f *fileParser) looksLikeServer(s span) bool {
+	if f.kind(s) != KindObject {
+		return false
+	}
+	members, err := f.skim(s, nil, nil)
+	return err == nil && slices.ContainsFunc(members, func(m span) bool { return f.in.Dialect.launches(m.name) })
 }
 
 func find(members []span, name string) (span, bool) {
@@ -171,17 +223,8 @@ func (f *fileParser) bare(top span, root []span) []*Entry {
 }
 
 func (f *fileParser) bareMap(top span, root []span) []*Entry {
-	if len(root) == 0 {
+	if !f.holdsServers(top) {
 		return nil
-	}
-	for _, s := range root {
-		if f.kind(s) != KindObject {
-			return nil
-		}
-		members, err := f.skim(s, nil, nil)
-		if err != nil || !slices.ContainsFunc(members, func(m span) bool { return f.in.Dialect.launches(m.name) }) {
-			return nil
-		}
 	}
 	f.rep.add(SeverityNote, "bare_root", "", "", top.pos(), "this file has no \"mcpServers\" around its servers; they were read all the same")
 	return f.entries(root, f.in.Level)

@@ -34,6 +34,7 @@ type report struct {
 	path string
 	list []Diagnostic
 	full bool
+	said int // of the same file, in another report before
 }
 
 func (r *report) add(severity, code, server, field string, at Pos, format string, args ...any) {
@@ -42,7 +43,7 @@ func (r *report) add(severity, code, server, field string, at Pos, format string
 	}
 	d := Diagnostic{Severity: severity, Code: code, Server: clipTo(server, maxNameBytes), Field: clipTo(field, maxNameBytes), Path: r.path,
 		Line: at.Line, Column: at.Column, Message: clipTo(fmt.Sprintf(format, args...), maxMessageBytes)}
-	if len(r.list) == maxDiagnostics {
+	if r.said+len(r.list) == maxDiagnostics {
 		r.full = true
 		d = Diagnostic{Severity: SeverityNote, Code: "too_many_diagnostics", Path: r.path,
 			Message: fmt.Sprintf("this file has more than %d findings; mend these first, the rest is not shown", maxDiagnostics)}

@@ -18,32 +18,39 @@ func init() {
 }
 
 // readGeminiLists applies mcp.allowed and mcp.excluded, which name the servers
-// that Gemini starts. excluded wins.
+// that Gemini starts. excluded wins. Older settings have them at the top.
 func readGeminiLists(f document, root []span, in Input, rep *report, out *Parsed) {
-	s, ok := find(root, "mcp")
-	if !ok || f.kind(s) != KindObject {
-		return
-	}
-	n, err := f.node(s, nil)
-	if err != nil {
-		rep.syntax("", "mcp", err)
-		return
-	}
-	list := func(name string) ([]string, bool) {
-		v := n.Get(name)
-		if v == nil {
-			return nil, false
+	value := func(name string) *Node {
+		s, ok := find(root, name)
+		if !ok {
+			return nil
 		}
-		return newMapper("", v.Pos, in.Dialect, rep).strings(v, "mcp."+name)
+		n, err := f.node(s, nil)
+		if err != nil {
+			rep.syntax("", name, err)
+		}
+		return n
 	}
-	allowed, limited := list("allowed")
-	excluded, _ := list("excluded")
+	mcp := value("mcp")
+	list := func(name, old string) (words []string, field string, ok bool) {
+		v, field := mcp.Get(name), "mcp."+name
+		if v == nil {
+			v, field = value(old), old
+		}
+		if v == nil {
+			return nil, field, false
+		}
+		words, ok = newMapper("", v.Pos, in.Dialect, rep).strings(v, field)
+		return words, field, ok
+	}
+	allowed, allowedBy, limited := list("allowed", "allowMCPServers")
+	excluded, excludedBy, _ := list("excluded", "excludeMCPServers")
 	for _, e := range out.Entries {
 		switch {
 		case slices.Contains(excluded, e.Name):
-			e.switchOff(rep, "mcp.excluded in this file names this server, so it is off")
+			e.switchOff(rep, excludedBy+" in this file names this server, so it is off")
 		case limited && !slices.Contains(allowed, e.Name):
-			e.switchOff(rep, "mcp.allowed in this file does not name this server, so it is off")
+			e.switchOff(rep, allowedBy+" in this file does not name this server, so it is off")
 		}
 	}
 }

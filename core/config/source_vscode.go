@@ -5,7 +5,8 @@ package config
 var editors = []string{"Code", "Code - Insiders", "VSCodium"}
 
 func init() {
-	dialect := Dialect{Wrappers: commonWrappers, WholeFile: true, Time: TimeGuess, URLKeys: commonURLKeys, Vars: VarSyntax{Dollar: true}}
+	own := append([][]string{{"servers"}}, commonWrappers...) // the editor reads these where others stand beside them
+	dialect := Dialect{Wrappers: own, WholeFile: true, Time: TimeGuess, URLKeys: commonURLKeys, Vars: VarSyntax{Dollar: true}}
 	register(Source{
 		ID: "vscode", Name: "VS Code", Priority: 20, Dialect: dialect,
 		Paths: func(l Locations) []File {

@@ -156,6 +156,47 @@ var sourceCases = []sourceCase{
 	{name: "vscode/hostile", files: map[string]string{"$PROJECT/.vscode/settings.json": `{"command": "x", "a": {"command": "y"}, "mcp": [{"servers": 1}]}`, "$PROJECT/.vscode/mcp.json": `{"servers": {"a": {"command": "x"}}, "inputs": {"id": "x"}}`},
 		want: []string{`a project {"type":"stdio","command":"x"}`}},
 
+	{name: "cursor/two wrappers", files: map[string]string{
+		"$PROJECT/.cursor/mcp.json": `{"mcpServers": {"a": {"command": "x"}}, "servers": {"b": {"command": "y"}}, "mcp": {"servers": {}}, "context_servers": {"note": "none"}}`},
+		want: []string{`a project {"type":"stdio","command":"x"}`}, codes: []string{"unknown_wrapper "}},
+	{name: "cursor/empty wrapper first", files: map[string]string{
+		"$PROJECT/.cursor/mcp.json": `{"mcpServers": {}, "mcp": null, "servers": {"b": {"command": "y"}}}`},
+		want: []string{`b project {"type":"stdio","command":"y"}`}},
+	{name: "cursor/pasted too deep", files: map[string]string{
+		"$PROJECT/.cursor/mcp.json": `{"mcpServers": {"mcpServers": {"a": {"command": "x"}}, "b": {"mcpServers": {"c": {"command": "y"}}}, "d": {"command": "z"}}}`},
+		want: []string{`d project {"type":"stdio","command":"z"}`}, codes: []string{"missing_command mcpServers", "missing_command b"}},
+	{name: "cursor/comments as members", files: map[string]string{
+		"$PROJECT/.cursor/mcp.json": `{"mcpServers": {"_comment": "mine", "//": "x", "a": {"command": "x"}, "b": "text", "_c": {"command": "c"}}}`},
+		want:  []string{`a project {"type":"stdio","command":"x"}`, `_c project {"type":"stdio","command":"c"}`},
+		codes: []string{"unsupported_entry ", "unsupported_entry ", "wrong_type b"}},
+	{name: "cursor/lists of names and values", files: map[string]string{
+		"$PROJECT/.cursor/mcp.json": `{"mcpServers": {"a": {"command": "x", "env": [{"name": "A", "value": "1"}, {"key": "B", "value": 2}, null, "C=d=e"]},
+			"b": {"url": "https://b.example.com", "headers": [{"name": "X-B", "value": "v"}]}, "c": {"command": "z", "env": [{"A": "1"}]}, "d": {"command": "z", "env": [{"name": "=", "value": "1"}]}}}`},
+		want:  []string{`a project {"type":"stdio","command":"x","env":{"A":"1","B":"2","C":"d=e"}}`, `b project {"type":"http","url":"https://b.example.com","headers":{"X-B":"v"}}`},
+		codes: []string{"wrong_type a", "wrong_type a", "wrong_type a", "wrong_type b", "wrong_type c", "wrong_type c", "wrong_type d", "wrong_type d"}},
+	{name: "cursor/variables of other dialects", files: map[string]string{
+		"$PROJECT/.cursor/mcp.json": `{"mcpServers": {"a": {"command": "$TOOLS/x", "args": ["US$5", "-c", "echo $HOME"], "env": {"A": "$TOKEN", "B": "%TOKEN%", "C": "$env:token", "D": "pa$$word", "E": "$ecret"}}, "b": {"url": "https://b.example.com", "headers": {"Authorization": "Bearer $TOKEN"}}}}`},
+		want: []string{`a project {"type":"stdio","command":"$TOOLS/x","args":["US$5","-c","echo $HOME"],"env":{"A":"$TOKEN","B":"%TOKEN%","C":"$env:token","D":"pa$$word","E":"$ecret"}}`,
+			`b project {"type":"http","url":"https://b.example.com","headers":{"Authorization":"Bearer $TOKEN"}}`},
+		codes: []string{"literal_variable a", "literal_variable a", "literal_variable a", "literal_variable a", "literal_variable b"}},
+	{name: "cursor/commas are missing", files: map[string]string{
+		"$PROJECT/.cursor/mcp.json": "{\"mcpServers\": {\"a\": {\"command\": \"x\"}\n\"b\": {\"command\": \"y\" \"args\": []}, \"c\": {\"command\": \"z\"}} \"other\": 1}"},
+		want:  []string{`a project {"type":"stdio","command":"x"}`, `c project {"type":"stdio","command":"z"}`},
+		codes: []string{"syntax b", "syntax ", "syntax "}},
+	{name: "cursor/windows paths", files: map[string]string{
+		"$PROJECT/.cursor/mcp.json": `{"mcpServers": {"a": {"command": "C:\Users\x.exe"}, "b": {"command": "node", "args": ["C:\temp\node.js"]}, "c": {"command": "C:\\temp\\x.exe"}}}`},
+		want:  []string{`b project {"type":"stdio","command":"node","args":["C:\temp\node.js"]}`, `c project {"type":"stdio","command":"C:\\temp\\x.exe"}`},
+		codes: []string{"syntax a", "suspicious_arg b"}},
+	{name: "zed/another tool's wrapper", files: map[string]string{"$PROJECT/.zed/settings.json": `{"theme": {"a": {}}, "mcpServers": {"a": {"command": "x"}}}`},
+		codes: []string{"unknown_wrapper "}},
+	{name: "vscode/its own wrapper first", files: map[string]string{"$PROJECT/.vscode/mcp.json": `{"mcpServers": {"a": {"command": "x"}}, "servers": {"b": {"command": "y"}}}`},
+		want: []string{`b project {"type":"stdio","command":"y"}`}, codes: []string{"unknown_wrapper "}},
+	{name: "gemini/older lists", files: map[string]string{"$PROJECT/.gemini/settings.json": `{"allowMCPServers": ["a", "b"], "excludeMCPServers": ["b"], "mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}, "c": {"command": "z"}}}`},
+		want:  []string{`a project {"type":"stdio","command":"x"}`, `b off project {"type":"stdio","command":"y","enabled":false}`, `c off project {"type":"stdio","command":"z","enabled":false}`},
+		codes: []string{"disabled_by_source b", "disabled_by_source c"}},
+	{name: "codex/what it refuses", files: map[string]string{"$PROJECT/.codex/config.toml": "[mcp_servers.a]\nurl = \"https://a.example.com:99999/mcp\"\n[mcp_servers.b]\nurl = \"https://b.example.com\"\nbearer_token = \"t\"\n"},
+		want: []string{`b project {"type":"http","url":"https://b.example.com"}`}, codes: []string{"invalid_url a", "unsupported_field b"}},
+
 	{name: "claude-plugins/typical", files: map[string]string{
 		"$HOME/.claude/plugins/installed_plugins.json": `{"version": 2, "plugins": {"db@market": [{"scope": "user", "installPath": "$HOME/p/db"}], "old@m": {"installPath": "$HOME/p/old"}, "off@m": [{"installPath": "$HOME/p/off"}]}}`,
 		"$HOME/.claude/settings.json":                  `{"enabledPlugins": {"off@m": false, "db@market": true}}`,

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -28,7 +29,24 @@ func (m *mapper) check(e *Entry) {
 				"this argument holds an option and a second word, and is passed as one argument; split it if the server does not understand it")
 		}
 	}
+	m.lostBackslashes(s)
 	m.placeholders(s)
+}
+
+// lostBackslash matches a Windows path such as C:\temp, of which JSON's \t made a tab.
+var lostBackslash = regexp.MustCompile(`^[A-Za-z]:[^"]*[\x08\t\n\f\r]`)
+
+func (m *mapper) lostBackslashes(s *Server) {
+	look := func(field, value string) {
+		if lostBackslash.MatchString(value) {
+			m.rep.add(SeverityWarning, "suspicious_arg", m.name, field, m.at[field],
+				"this path has a control character in it, as if a \\ were written once; write each one twice")
+		}
+	}
+	look("command", s.Command)
+	for i, arg := range s.Args {
+		look(indexed("args", i), arg)
+	}
 }
 
 // twoWords matches an argument such as "-y example": people forget to split.
@@ -83,6 +101,11 @@ func checkURL(raw string) (fixed, code, why string) {
 	// url.Parse lets "127.0.0.1::8089" pass: the host is everything before the last colon.
 	if host := u.Hostname(); !strings.HasPrefix(u.Host, "[") && strings.Contains(host, ":") || host == "" {
 		return "", "invalid_url", "this url's host has a colon too many"
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return "", "invalid_url", "this url's port is not one from 1 to 65535"
+		}
 	}
 	return raw, "", ""
 }
