@@ -453,6 +453,7 @@ func (m *Manager) awaitAfter(ctx context.Context, name string, deadline time.Tim
 		m.mu.Lock()
 		v := &serverView{viewState: s.view()}
 		stored, ch, asking := s.err, s.changed, s.asking
+		person := asking && s.prompted
 		if s.state == stateIdle && !refused {
 			// It went idle between the demand and now: ask again.
 			m.mu.Unlock()
@@ -467,10 +468,10 @@ func (m *Manager) awaitAfter(ctx context.Context, name string, deadline time.Tim
 			return v, asked, whyNot(v, stored)
 		}
 		began := time.Now()
-		if err := waitFor(ctx, ch, deadline.Add(asked), asking || deadline.IsZero()); err != nil {
+		if err := waitFor(ctx, ch, deadline.Add(asked), person || deadline.IsZero()); err != nil {
 			return v, asked, err
 		}
-		if asking {
+		if person {
 			asked += time.Since(began)
 		}
 	}

@@ -30,6 +30,7 @@ type server struct {
 	err      *fault.Error
 	began    time.Time // of the current attempt
 	took     time.Duration
+	prompted bool          // while asking: a person is waited for by now
 	waiting  int           // calls that wait for this server
 	changed  chan struct{} // closed and replaced at each change of state
 	timer    *time.Timer   // evRetry or evRelistAgain

@@ -359,8 +359,12 @@ func userFaultC10(t *testing.T) {
 		t.Error(a.raw)
 	}
 	sum(t, r, "good")
-	for _, answers := range [][]string{nil, {"authorization"}} { // the second one begins a sign-in
-		r := openHTTP(t, map[string]any{"s": map[string]any{"url": server.URL, "timeoutMs": 2000}}, map[string]any{"answers": answers})
+	for _, c := range []struct {
+		answers []string // with "authorization" a call begins a sign-in
+		server  int
+	}{{nil, 2000}, {[]string{"authorization"}, 1000}, {[]string{"authorization"}, 60_000}} {
+		answers := c.answers
+		r := openHTTP(t, map[string]any{"s": map[string]any{"url": server.URL, "timeoutMs": c.server}}, map[string]any{"answers": answers})
 		r.must(VerbConnect, `{"startupTimeoutMs":0}`)
 		start := time.Now()
 		if a := r.do(VerbCall, `{"server":"s","tool":"add","timeoutMs":2000}`); a.st == OK || time.Since(start) > 5*time.Second {
