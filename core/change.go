@@ -29,7 +29,13 @@ func (m *Manager) locked(fx *effects, f func(fx *effects)) {
 	fx.try(func() { f(fx) })
 	maps.Copy(fx.changed, m.unpublished)
 	m.unpublished = nil
-	if !fx.try(func() { m.publish(fx) }) && !fx.try(func() { m.publish(fx) }) {
+	published := false
+	for range 2 { // again after a bug: it may have been one view alone
+		if published = fx.try(func() { m.publish(fx) }); published {
+			break
+		}
+	}
+	if !published {
 		m.unpublished = fx.changed // the next change shows them
 	}
 	if fx.bug != nil { // who raises it again may have nobody to tell
