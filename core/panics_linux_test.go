@@ -22,8 +22,8 @@ import (
 	"github.com/mcprt/mcprt/core/safe"
 )
 
-// bugs are all places where a bug is injected, and who must learn of it: "operation",
-// whose status is EInternal; "host", by a diagnostic or a server's error; "nobody",
+// bugs are all places where a bug is injected, and who must learn of it: "operation"
+// or "request", whose status is EInternal; "host", by a diagnostic or a server's error; "nobody",
 // where what goes wrong is of no use any more.
 var bugs = map[string]struct {
 	scenario, seen string
@@ -43,6 +43,7 @@ var bugs = map[string]struct {
 	"core.done":           {"call", "operation"},
 	"core.demand":         {"first call", "operation"},
 	"core.ask":            {"ask", "nobody"}, // the server is told that its question failed
+	"core.answer":         {"answer", "request"},
 	"store.load":          {"first connect", "host"},
 	"store.save":          {"restart", "host"},
 	"session.connect":     {"restart", "host"},
@@ -122,6 +123,29 @@ func bugAt(t *testing.T, point string, nth int64) {
 			do(VerbCall, `{"server":"a","tool":"progress","arguments":{"n":50},"timeoutMs":8000,"progress":true,"retry":"never"}`)
 		case "ask":
 			do(VerbCall, `{"server":"a","tool":"elicit","timeoutMs":8000,"retry":"never"}`)
+		case "answer":
+			call, _ := r.begin(VerbCall, `{"server":"a","tool":"elicit","timeoutMs":8000,"retry":"never"}`)
+			var tag uint64
+			eventually(t, 5*time.Second, "the host is asked", func() bool {
+				r.host.mu.Lock()
+				defer r.host.mu.Unlock()
+				for one := range r.host.requests {
+					if _, over := r.host.ended[one]; !over {
+						tag = one
+					}
+				}
+				return tag != 0
+			})
+			status := r.m.Answer(tag, []byte(`{"result":{"action":"accept","content":{}}}`))
+			if want := map[bool]Status{true: EInternal, false: OK}[hits.Load() == 1 && passed.Load() == nth+1]; status != want {
+				t.Errorf("the answer: %d, want %d", status, want)
+			}
+			ops = append(ops, <-call)
+			r.host.mu.Lock()
+			if r.host.ended[tag] != status {
+				t.Errorf("the request ended with %d", r.host.ended[tag])
+			}
+			r.host.mu.Unlock()
 		case "list":
 			do(VerbList, `{"kind":"tools"}`)
 		case "reload":

@@ -129,13 +129,21 @@ func (m *Manager) question(ctx context.Context, server, method string, params []
 // Answer passes the host's reply to a request: {"result":{…}} or
 // {"error":{"code","message"}}. ETag: that request is over. EInval: the reply is
 // not of that shape; the request has ended with it.
-func (m *Manager) Answer(tag uint64, reply []byte) Status {
+func (m *Manager) Answer(tag uint64, reply []byte) (st Status) {
 	a := m.take(tag)
 	if a == nil {
 		return ETag
 	}
-	got := readAnswer(a.method, reply)
-	a.answer <- got
+	var got answer
+	defer func() {
+		if r := recover(); r != nil { // who asked waits for an answer
+			got = answer{status: EInternal, err: caught(r)}
+		}
+		a.answer <- got
+		st = got.status
+	}()
+	safe.Point("core.answer")
+	got = readAnswer(a.method, reply)
 	return got.status
 }
 
