@@ -160,6 +160,10 @@ func (op *callOp) find(snap *Snapshot) (target, error) {
 	if v == nil {
 		return target{}, op.m.unknownServer(snap, r.Server)
 	}
+	if op.out.counters == nil {
+		op.out.counters = v.counters
+		v.counters.calls.Add(1)
+	}
 	if r.Method != "" {
 		return target{view: v}, nil
 	}
@@ -227,8 +231,9 @@ func (op *callOp) send(t target) bool {
 	if !isNull(op.req.Meta) {
 		c.Meta = op.req.Meta
 	}
+	op.out.sent = time.Now()
 	if op.timeout > 0 {
-		c.Timeout, c.Spent = op.timeout, time.Since(op.began)
+		c.Timeout, c.Spent = op.timeout, op.out.sent.Sub(op.began)
 		if c.Spent >= c.Timeout {
 			op.fail(op.late(t.view))
 			return true
@@ -281,6 +286,7 @@ func (op *callOp) ended(t target, err error) {
 	default:
 		if headerMismatch(f) && op.resends == 0 && op.req.Method == "" && op.req.Retry != "never" {
 			op.resends++
+			t.view.counters.resends.Add(1)
 			if op.m.goSafe(func() { op.relist(t) }) {
 				return
 			}
@@ -297,6 +303,7 @@ func (op *callOp) ended(t target, err error) {
 		if f.Code == fault.Exited { // a broken pipe is noticed before the end is: until then the server seems ready
 			op.dying = t.view.session
 		}
+		t.view.counters.resends.Add(1)
 		op.later()
 		return
 	}
