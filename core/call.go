@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/session"
 )
 
@@ -43,7 +43,8 @@ type callOp struct {
 	began   time.Time
 	timeout time.Duration // from submit on; 0: none
 	resends int
-	signIns int // that this call has waited for
+	signIns int              // that this call has waited for
+	dying   *session.Session // to be over before the call is sent again
 
 	mu       sync.Mutex
 	stop     func() // ends what the call does at the moment
@@ -186,6 +187,7 @@ func (op *callOp) about(f *fault.Error) *fault.Error {
 // route sends the call at once where its server is ready, else it waits on a
 // goroutine of its own.
 func (op *callOp) route() {
+	safe.Point("core.call")
 	t, err := op.find(op.m.snap.Load())
 	if err != nil {
 		op.fail(err)
@@ -209,8 +211,13 @@ func (op *callOp) send(t target) bool {
 	if sess == nil || !sess.Acquire() {
 		return false
 	}
+	begun := false
+	defer func() {
+		if !begun {
+			sess.Release()
+		}
+	}()
 	if op.req.Method == "" && t.def == nil {
-		sess.Release()
 		op.fail(op.gone(t))
 		return true
 	}
@@ -228,7 +235,6 @@ func (op *callOp) send(t target) bool {
 	if op.timeout > 0 {
 		c.Timeout, c.Spent = op.timeout, op.out.sent.Sub(op.began)
 		if c.Spent >= c.Timeout {
-			sess.Release()
 			op.fail(op.late(t.view))
 			return true
 		}
@@ -237,7 +243,13 @@ func (op *callOp) send(t target) bool {
 		c.Progress = func(params []byte) { op.progress(params) }
 	}
 	c.Done = func(result []byte, err error) {
+		defer func() {
+			if r := recover(); r != nil { // whoever calls it could only end the session
+				op.fail(op.about(caught(r)))
+			}
+		}()
 		sess.Release()
+		safe.Point("core.done")
 		if err == nil {
 			op.out.succeed(Reply{Head: resultHead, Body: result, Tail: resultTail})
 			return
@@ -245,6 +257,8 @@ func (op *callOp) send(t target) bool {
 		op.ended(t, err)
 	}
 	step := op.resends
+	safe.Point("core.send")
+	begun = true
 	stop := sess.Start(c)
 	if !op.during(step, stop) {
 		stop()
@@ -286,6 +300,9 @@ func (op *callOp) ended(t target, err error) {
 	unsent := session.NeverWritten(err)
 	if op.mayResend(t, unsent) && op.resends-op.signIns < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
+		if f.Code == fault.Exited { // a broken pipe is noticed before the end is: until then the server seems ready
+			op.dying = t.view.session
+		}
 		t.view.counters.resends.Add(1)
 		op.later()
 		return
@@ -303,7 +320,7 @@ func headerMismatch(f *fault.Error) bool {
 func (op *callOp) relist(t target) {
 	defer func() {
 		if r := recover(); r != nil {
-			op.fail(fault.Caught(r, debug.Stack()))
+			op.fail(caught(r))
 		}
 	}()
 	op.m.mu.Lock()
@@ -371,9 +388,10 @@ func (op *callOp) late(v *serverView) error {
 func (op *callOp) demand() {
 	defer func() {
 		if r := recover(); r != nil {
-			op.fail(fault.Caught(r, debug.Stack()))
+			op.fail(caught(r))
 		}
 	}()
+	safe.Point("core.demand")
 	ctx, stop := context.WithCancelCause(op.m.ctx)
 	defer stop(nil)
 	if !op.during(op.resends, func() { stop(errCanceled) }) {
@@ -383,6 +401,10 @@ func (op *callOp) demand() {
 		var deadline time.Time
 		if op.timeout > 0 {
 			deadline = op.began.Add(op.timeout)
+		}
+		if dying := op.dying; dying != nil {
+			op.dying = nil
+			_ = waitFor(ctx, dying.Done(), deadline, deadline.IsZero()) // what ended the wait ends the next one
 		}
 		view, asked, err := op.m.await(ctx, op.req.Server, deadline)
 		op.began = op.began.Add(asked) // a person's time is not the call's
@@ -438,6 +460,7 @@ func (m *Manager) awaitAfter(ctx context.Context, name string, deadline time.Tim
 		m.mu.Lock()
 		v := &serverView{viewState: s.view()}
 		stored, ch, asking := s.err, s.changed, s.asking
+		person := asking && s.prompted
 		if s.state == stateIdle && !refused {
 			// It went idle between the demand and now: ask again.
 			m.mu.Unlock()
@@ -452,10 +475,10 @@ func (m *Manager) awaitAfter(ctx context.Context, name string, deadline time.Tim
 			return v, asked, whyNot(v, stored)
 		}
 		began := time.Now()
-		if err := waitFor(ctx, ch, deadline.Add(asked), asking || deadline.IsZero()); err != nil {
+		if err := waitFor(ctx, ch, deadline.Add(asked), person || deadline.IsZero()); err != nil {
 			return v, asked, err
 		}
-		if asking {
+		if person {
 			asked += time.Since(began)
 		}
 	}

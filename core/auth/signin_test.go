@@ -157,6 +157,37 @@ func TestPastedCallback(t *testing.T) {
 	}
 }
 
+// Who waits for another one's sign-in has a person's time, not a server's.
+func TestSecondSignInWaits(t *testing.T) {
+	w := newWorld(t)
+	c := w.credentials(NewMemory(), func(c *Config) { c.Patience = 2 * time.Second })
+	since := time.Now()
+	asked, release := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		first <- c.SignIn(t.Context(), "Bearer", since, func(ctx context.Context, p Prompt) (string, error) {
+			close(asked)
+			<-release
+			return person(ctx, p)
+		})
+	}()
+	<-asked
+	second := make(chan error, 1)
+	go func() { second <- c.SignIn(t.Context(), "Bearer", since, nobody) }()
+	select {
+	case err := <-second:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(2200 * time.Millisecond):
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSignInFails(t *testing.T) {
 	w := newWorld(t)
 	no := errors.New("not today")
