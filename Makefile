@@ -16,6 +16,7 @@ NPM      ?= npm
 PREFIX   ?= /usr/local
 LIBDIR   ?= $(PREFIX)/lib
 FUZZTIME ?= 20s
+BROWSER  ?= $(firstword $(foreach program,chromium chromium-browser google-chrome,$(shell command -v $(program))))
 
 # Pinned tools; none of them becomes part of the product.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -26,7 +27,7 @@ VENV        := .venv
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes
 LIB         := build/libmcprt.so.0
 
-GO_SOURCES := go.mod go.sum $(shell find capi core cmd internal -name '*.go')
+GO_SOURCES := go.mod go.sum $(shell find capi core cmd internal -name '*.go') $(wildcard cmd/mcprt/tracepage/*)
 C_SOURCES  := include/mcprt.h $(shell find capi -name '*.[ch]') capi/mcprt.map
 C_WARNINGS := -std=c11 -Wall -Wextra -Wpedantic -Werror
 
@@ -37,7 +38,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra race sanitize soak fuzz lint lock install clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc race sanitize soak fuzz lint lock install clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -138,7 +139,18 @@ conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAM
 test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples
 
-test-extra: race sanitize fuzz lint ## Run what takes longer or analyses: race, sanitize, fuzz, lint
+test-extra: sanitize test-browser test-gc ## Run what CI runs besides test: sanitize, test-browser, test-gc
+
+test-deep: race fuzz lint ## Run what takes long or analyses: race, fuzz, lint
+
+# A browser cannot be installed into the project: it needs the system's libraries.
+test-browser: ## Run the tests of the pages in a headless Chromium (BROWSER)
+	@test -n '$(BROWSER)' || { echo 'test-browser needs Chromium (apt-get install chromium), or BROWSER=program' >&2; exit 1; }
+	MCPRT_BROWSER='$(BROWSER)' $(GO) test -count=1 -run 'InABrowser|PageIsReadable' ./cmd/mcprt
+
+# The collector runs all the time, and each mark is checked by a second, stopped one.
+test-gc: ## Run the tests of the core and the C boundary under a stressed garbage collector
+	GOGC=1 GODEBUG=cgocheck=1,gccheckmark=1 CGO_ENABLED=1 $(GO) test -count=1 ./capi ./core ./core/session
 
 race: ## Run the Go tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./...
@@ -151,7 +163,7 @@ soak: ## Run what only time shows: ten minutes of chaos, a million calls, ten th
 	$(GO) test ./core -run 'TestChaos|TestManyServers' -chaos 10m -many 500 -timeout 30m -v
 	$(GO) test ./capi -run TestSoak -soak-calls 1000000 -soak-reconnects 10000 -timeout 30m -v
 
-fuzz: ## Run every fuzz target for FUZZTIME (20s)
+fuzz: ## Run every fuzz target for FUZZTIME (20s), in seconds
 	@found=0; \
 	while IFS=: read -r file _ line; do \
 	  name=$${line#func }; name=$${name%%(*}; found=1; \
@@ -159,6 +171,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
 	done < <(grep -rn --include='*_test.go' '^func Fuzz' core capi cmd internal); \
 	test $$found = 1 || { echo 'there are no fuzz targets'; exit 1; }
+	$(GO) test ./capi -run TestFuzzSubmit -fuzz-seconds $(FUZZTIME:s=) -fuzz-seed $$RANDOM
 
 lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what static analysers find
 	@unformatted=$$(gofmt -l $(filter %.go,$(GO_SOURCES))); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }

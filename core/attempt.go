@@ -11,6 +11,7 @@ import (
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/session"
+	"github.com/mcprt/mcprt/core/trace"
 	"github.com/mcprt/mcprt/core/transport"
 )
 
@@ -34,16 +35,19 @@ type attempt struct {
 	probe bool              // ask the server what it speaks, whatever was stored
 	after []<-chan struct{} // earlier processes of this server
 	done  chan struct{}
+	trace *trace.Attempt
 }
 
 func (at *attempt) run(ctx context.Context) {
 	defer close(at.done)
+	defer at.s.counters.fold()
 	defer func() {
 		if r := recover(); r != nil {
 			at.fail(fault.Caught(r, debug.Stack()))
 		}
 	}()
 	c, err := at.connect(ctx)
+	at.trace.End(err)
 	if err != nil {
 		at.fail(err)
 		return
@@ -87,7 +91,10 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if !m.trusted(at.entry) {
 		return nil, needsTrust(at.entry)
 	}
+	at.trace = m.traceStart(at.entry, at.gen)
+	began := time.Now()
 	resolved, err := m.resolve(ctx, at.entry)
+	at.trace.Phase(trace.PhaseResolve, began, err)
 	if err != nil {
 		return nil, err
 	}
@@ -95,18 +102,15 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.trace.Know(resolved.Secrets)
 	clean := newRedactor(resolved, creds)
 	place := m.store.place(at.entry, resolved, principal(creds))
 	stored := place.load()
 	if stored != nil && !at.known {
 		m.fire(at.s, event{kind: evCached, gen: at.gen, tools: stored.set})
 	}
-	for _, ch := range at.after {
-		select {
-		case <-ch:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	if err := at.wait(ctx); err != nil {
+		return nil, err
 	}
 	dial, err := m.deps.dial(m, at.entry, resolved)
 	if err != nil { // it names the program, which a variable may have held
@@ -118,7 +122,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	h := &handler{at: at, clean: clean}
 	cfg := session.Config{
 		Server:       name,
-		Dial:         startClock(dial, timeout, cancel, name),
+		Dial:         startClock(at.s.counters.dial(at.trace.Dial(dial)), timeout, cancel, name),
 		ClientInfo:   m.opts.ClientInfo,
 		Capabilities: m.capabilities,
 		Pin:          at.entry.Server.Protocol,
@@ -150,6 +154,23 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	return &connection{sess, tools, clean, resolved, m.compare(at.entry, tools), func() {
 		m.store.place(at.entry, resolved, principal(creds)).save(sess.Info(), list) // a sign-in by a file of another process may have come meanwhile
 	}}, nil
+}
+
+// wait waits for the end of the earlier processes: two of one server must never overlap.
+func (at *attempt) wait(ctx context.Context) error {
+	if len(at.after) == 0 {
+		return nil
+	}
+	began := time.Now()
+	for _, ch := range at.after {
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	at.trace.Phase(trace.PhaseWait, began, nil)
+	return nil
 }
 
 // cause prefers the reason why we ended the context over what the layers below
@@ -247,6 +268,7 @@ func (h *handler) Request(ctx context.Context, _ *session.Session, method string
 }
 
 func (h *handler) Lost(_ *session.Session, err *fault.Error) {
+	h.at.s.counters.fold()
 	if h.given.Load() {
 		return
 	}

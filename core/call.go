@@ -159,6 +159,10 @@ func (op *callOp) find(snap *Snapshot) (target, error) {
 	if v == nil {
 		return target{}, op.m.unknownServer(snap, r.Server)
 	}
+	if op.out.counters == nil {
+		op.out.counters = v.counters
+		v.counters.calls.Add(1)
+	}
 	if r.Method != "" {
 		return target{view: v}, nil
 	}
@@ -220,8 +224,9 @@ func (op *callOp) send(t target) bool {
 	if !isNull(op.req.Meta) {
 		c.Meta = op.req.Meta
 	}
+	op.out.sent = time.Now()
 	if op.timeout > 0 {
-		c.Timeout, c.Spent = op.timeout, time.Since(op.began)
+		c.Timeout, c.Spent = op.timeout, op.out.sent.Sub(op.began)
 		if c.Spent >= c.Timeout {
 			sess.Release()
 			op.fail(op.late(t.view))
@@ -267,6 +272,7 @@ func (op *callOp) ended(t target, err error) {
 	default:
 		if headerMismatch(f) && op.resends == 0 && op.req.Method == "" && op.req.Retry != "never" {
 			op.resends++
+			t.view.counters.resends.Add(1)
 			if op.m.goSafe(func() { op.relist(t) }) {
 				return
 			}
@@ -280,6 +286,7 @@ func (op *callOp) ended(t target, err error) {
 	unsent := session.NeverWritten(err)
 	if op.mayResend(t, unsent) && op.resends-op.signIns < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
+		t.view.counters.resends.Add(1)
 		op.later()
 		return
 	}

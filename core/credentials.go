@@ -105,6 +105,17 @@ func (c *credentials) of(e *config.Entry, r *config.Resolved) (*auth.Credentials
 	return made, nil
 }
 
+// secrets are those of all sign-ins, now.
+func (c *credentials) secrets() (all []string) {
+	c.mu.Lock()
+	made := slices.Collect(maps.Values(c.made))
+	c.mu.Unlock()
+	for _, creds := range made {
+		all = append(all, creds.Secrets()...)
+	}
+	return all
+}
+
 // route says how a remote server is reached.
 func (m *Manager) route(e *config.Entry, r *config.Resolved) (*tls.Config, func(*url.URL) (*url.URL, error), error) {
 	secure, err := tlsConfig(r.TLS)

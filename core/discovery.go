@@ -13,17 +13,20 @@ import (
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
 	"github.com/mcprt/mcprt/core/store"
+	"github.com/mcprt/mcprt/core/trace"
 )
 
 // discover reads every source. It changes no server. The caller holds discovering.
 func (m *Manager) discover(ctx context.Context) (*config.Result, error) {
 	trusted := m.store.trusted()
 	d := m.opts.Discovery
+	began := time.Now()
 	found, err := config.Discover(ctx, config.Options{
 		Cwd: m.opts.Cwd, Env: m.env, Inline: m.opts.Servers, Files: d.Files, Project: d.Project, User: d.User, Exclude: d.Exclude,
 		MaxBytes: m.opts.Limits.ConfigBytes, Vars: d.Variables, FilterExa: d.FilterExa, FilterBrowser: d.FilterBrowser, LastGood: m.watcher.lastGood(),
 		ProjectTrust: m.opts.ProjectTrust, Trusted: func(hash string) bool { return trusted[hash] },
 	})
+	m.trace.Phase(trace.PhaseDiscover, began, "", err)
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the servers could not be discovered: %w", err)
 	}
@@ -82,6 +85,9 @@ func (m *Manager) add(e *config.Entry, pinned bool, fx *effects) *server {
 	s := newServer(e)
 	s.pinned = pinned
 	switch {
+	case m.closing != nil: // discovery ended after the manager: nothing comes back
+		s.state, s.settled = stateClosed, true
+		return s
 	case !e.Enabled:
 		s.state, s.settled = stateDisabled, true
 	case !e.Trusted:

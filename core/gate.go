@@ -2,7 +2,10 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/mcprt/mcprt/core/trace"
 )
 
 // gate says how long a start-up waits for servers.
@@ -24,6 +27,7 @@ func (m *Manager) wait(ctx context.Context, servers []*server, g gate) error {
 		expired = timer.C
 	}
 	late := false
+	began := time.Now()
 	for {
 		m.mu.Lock()
 		pending, unknown := 0, 0
@@ -40,6 +44,7 @@ func (m *Manager) wait(ctx context.Context, servers []*server, g gate) error {
 		m.mu.Unlock()
 		switch {
 		case pending == 0, g.eager && unknown == 0, late && (g.background || unknown == 0):
+			m.trace.Phase(trace.PhaseGate, began, waited(len(servers), pending, late), nil)
 			return nil
 		}
 		select {
@@ -47,7 +52,18 @@ func (m *Manager) wait(ctx context.Context, servers []*server, g gate) error {
 		case <-expired:
 			late, expired = true, nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			err := context.Cause(ctx)
+			m.trace.Phase(trace.PhaseGate, began, waited(len(servers), pending, late), err)
+			return err
 		}
 	}
+}
+
+// waited says how a gate ended.
+func waited(servers, pending int, late bool) string {
+	how := "before its time"
+	if late {
+		how = "after its time"
+	}
+	return fmt.Sprintf("%d servers, %d still start, %s", servers, pending, how)
 }

@@ -69,27 +69,3 @@ func (op *callOp) own() {
 	}
 	op.out.succeed(Reply{Head: resultHead, Body: encode(result), Tail: resultTail})
 }
-
-// stats counts what is there now.
-func (m *Manager) stats() any {
-	snap := m.snap.Load()
-	type serverStats struct {
-		Name     string `json:"name"`
-		State    string `json:"state"`
-		Tools    int    `json:"tools"`
-		InFlight int    `json:"inFlight"`
-	}
-	out := struct {
-		Revision uint64        `json:"revision"`
-		Tools    int           `json:"tools"`
-		Servers  []serverStats `json:"servers"`
-	}{Revision: snap.rev, Tools: snap.tools.Len(), Servers: []serverStats{}}
-	for _, v := range snap.servers {
-		s := serverStats{Name: v.name, State: v.state.String(), Tools: len(v.tools)}
-		if v.session != nil {
-			s.InFlight = v.session.InFlight()
-		}
-		out.Servers = append(out.Servers, s)
-	}
-	return out
-}

@@ -111,22 +111,24 @@ func newRig(t testing.TB, have servers, options map[string]any) *rig {
 		t.Fatal(err)
 	}
 	host := &testHost{}
-	m, err := open(raw, host, deps{dial: func(_ *Manager, e *config.Entry, r *config.Resolved) (transport.Dial, error) {
-		switch s := have[e.Name].(type) {
-		case func(*config.Resolved) *mcptest.Memory:
-			return s(r).Dial, nil
-		case *mcptest.Memory:
-			return s.Dial, nil
-		case *fault.Error:
-			return nil, s
-		}
-		return nil, fmt.Errorf("no server %s", e.Name)
-	}})
+	m, err := open(raw, host, deps{dial: have.dial})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close(0) })
 	return &rig{t, m, host}
+}
+
+func (have servers) dial(_ *Manager, e *config.Entry, r *config.Resolved) (transport.Dial, error) {
+	switch s := have[e.Name].(type) {
+	case func(*config.Resolved) *mcptest.Memory:
+		return s(r).Dial, nil
+	case *mcptest.Memory:
+		return s.Dial, nil
+	case *fault.Error:
+		return nil, s
+	}
+	return nil, fmt.Errorf("no server %s", e.Name)
 }
 
 func cacheIn(dir string) map[string]any { return map[string]any{"dir": dir, "enabled": true} }

@@ -17,6 +17,7 @@ import (
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/safe"
+	"github.com/mcprt/mcprt/core/trace"
 	"github.com/mcprt/mcprt/core/transport"
 )
 
@@ -61,6 +62,8 @@ type Manager struct {
 	leaving     []<-chan struct{} // processes of removed servers that may still live
 
 	watcher *watcher
+	opened  time.Time
+	trace   *trace.Recorder // nil: nothing is recorded
 
 	discovering sync.Mutex // one discovery or reload at a time; not a state lock: held across I/O
 }
@@ -90,7 +93,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	}
 	warned = append(warned, opts.Runtime.apply()...)
 	m = &Manager{host: host, opts: opts, env: opts.Env, deps: d, servers: map[string]*server{}, asks: map[uint64]*ask{}, pulse: make(chan struct{}), warned: warned,
-		grace: opts.Grace}
+		grace: opts.Grace, opened: time.Now()}
 	m.policy = map[string]policy{"auto": policyAuto, "onCall": policyOnCall, "manual": policyManual}[opts.Reconnect]
 	m.names = newNamer(opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
 	m.capabilities = declare(opts.Answers, true)
@@ -98,6 +101,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	m.helpers, m.watcher, m.credentials = newHelpers(m), newWatcher(m), newCredentials(m)
 	m.store = newFiles(opts, m.env, m.capabilities)
 	m.slots = semaphore.NewWeighted(opts.MaxConcurrentStarts)
+	m.record()
 	m.ctx, m.end = context.WithCancelCause(context.Background())
 	m.snap.Store(emptySnapshot())
 	return m, nil
@@ -220,6 +224,7 @@ func (m *Manager) Close(graceMs int32) {
 	case <-limit.C:
 	}
 	m.flush()
+	m.trace.Close()
 	close(m.closing)
 }
 
@@ -257,11 +262,21 @@ func (m *Manager) guard(f func()) {
 type outcome struct {
 	done Done
 	over atomic.Bool
+
+	counters *counters // of the server that a call went to; nil: none
+	sent     time.Time // when it went there
 }
 
 func (o *outcome) succeed(r Reply) {
 	if o.over.CompareAndSwap(false, true) {
+		o.count(nil)
 		o.done(OK, r)
+	}
+}
+
+func (o *outcome) count(err *fault.Error) {
+	if o.counters != nil {
+		o.counters.ended(err, o.sent)
 	}
 }
 
@@ -271,9 +286,11 @@ func (o *outcome) fail(err error, call bool) {
 	if !o.over.CompareAndSwap(false, true) {
 		return
 	}
-	st, r := ErrorReply(err)
+	f := fault.From(err)
+	o.count(f)
+	st, r := ErrorReply(f)
 	if call && st != ECanceled {
-		text := encode("MCP error: " + fault.From(err).Message)
+		text := encode("MCP error: " + f.Message)
 		r.Body = append(r.Body[:len(r.Body)-1], `,"result":{"isError":true,"content":[{"type":"text","text":`...)
 		r.Body = append(append(r.Body, text...), `}]}}`...)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/session"
+	"github.com/mcprt/mcprt/core/trace"
 )
 
 // Options are what a host gave to open, checked, with the defaults filled in. The
@@ -106,8 +107,12 @@ type SpillOptions struct {
 	QuotaBytes int64 // 0: none
 }
 
-// TraceOptions name the file of the flight recorder.
-type TraceOptions struct{ File string }
+// TraceOptions are those of the flight recorder.
+type TraceOptions struct {
+	File         string
+	MaxBytes     int64 // of one file
+	PayloadBytes int64 // of one message that are kept; 0: none
+}
 
 // LogOptions choose what is logged as events.
 type LogOptions struct{ Level string }
@@ -169,7 +174,6 @@ var notYet = []struct {
 	{"idleTimeoutMs", func(o *Options) any { return o.IdleTimeout }},
 	{"share", func(o *Options) any { return o.Share }},
 	{"spill", func(o *Options) any { return o.Spill }},
-	{"trace", func(o *Options) any { return o.Trace }},
 }
 
 // parseOptions reads the JSON object of open; empty is {}. An option that is
@@ -329,9 +333,11 @@ func (o *Options) readExtras(r *optionReader) {
 		r.int("quotaBytes", &o.Spill.QuotaBytes, 0, 1<<50)
 	})
 	r.object("trace", func(r *optionReader) {
-		o.Trace = &TraceOptions{}
+		o.Trace = &TraceOptions{MaxBytes: trace.DefaultMaxBytes, PayloadBytes: trace.DefaultPayloadBytes}
 		r.need("file")
 		r.string("file", &o.Trace.File)
+		r.int("maxBytes", &o.Trace.MaxBytes, 1<<16, 1<<40)
+		r.int("payloadBytes", &o.Trace.PayloadBytes, 0, 1<<20)
 	})
 	r.object("log", func(r *optionReader) {
 		r.word("level", &o.Log.Level, "off", "error", "warn", "info", "debug")

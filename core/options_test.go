@@ -107,7 +107,7 @@ func TestEveryOption(t *testing.T) {
 		"answers": ["roots", "input"], "clientInfo": {"name": "n", "version": "v"},
 		"auth": {"store": "memory", "dir": "/d", "clientMetadataUrl": "https://c", "redirectUri": "http://r", "redirectPort": 65535, "openBrowser": "never"},
 		"envPolicy": {"allow": ["LC_*"]}, "share": true, "watch": "apply", "pinning": "report",
-		"spill": {"overBytes": 1024, "dir": "/s", "quotaBytes": 1}, "trace": {"file": "/t"}, "log": {"level": "debug"},
+		"spill": {"overBytes": 1024, "dir": "/s", "quotaBytes": 1}, "trace": {"file": "/t", "maxBytes": 65536, "payloadBytes": 0}, "log": {"level": "debug"},
 		"runtime": {"maxProcs": 2, "memoryLimit": 1073741824, "gcPercent": -1}}`)
 	off := -1
 	want := &Options{
@@ -122,7 +122,7 @@ func TestEveryOption(t *testing.T) {
 		Answers: []string{"roots", "input"}, ClientInfo: session.ClientInfo{Name: "n", Version: "v"},
 		Auth:      AuthOptions{"memory", "/d", "https://c", "http://r", 65535, "never"},
 		EnvPolicy: config.EnvPolicy{Allow: []string{"LC_*"}}, Share: true, Watch: "apply", Pinning: "report",
-		Spill: &SpillOptions{1024, "/s", 1}, Trace: &TraceOptions{"/t"}, Log: LogOptions{"debug"},
+		Spill: &SpillOptions{1024, "/s", 1}, Trace: &TraceOptions{"/t", 65536, 0}, Log: LogOptions{"debug"},
 		Runtime: RuntimeOptions{2, 1 << 30, &off},
 	}
 	if !reflect.DeepEqual(o, want) {
@@ -310,7 +310,7 @@ func TestTimesFromTheEnvironment(t *testing.T) {
 func TestOptionsWithoutEffectAreReported(t *testing.T) {
 	for raw, field := range map[string]string{
 		`"share":true`: "share",
-		`"spill":{"overBytes":4096,"dir":"/s3cret"}`: "spill", `"idleTimeoutMs":1`: "idleTimeoutMs", `"trace":{"file":"/s3cret"}`: "trace",
+		`"spill":{"overBytes":4096,"dir":"/s3cret"}`: "spill", `"idleTimeoutMs":1`: "idleTimeoutMs",
 	} {
 		_, found := mustParse(t, `{`+raw+`,`+noEnv+`}`)
 		if len(found) != 1 || found[0].Code != "not_yet_supported" || found[0].Severity != "warning" || found[0].Field != field || !strings.Contains(found[0].Message, `"`+field+`"`) || strings.Contains(found[0].Message, "s3cret") {

@@ -33,10 +33,11 @@ type server struct {
 	waiting  int           // calls that wait for this server
 	changed  chan struct{} // closed and replaced at each change of state
 	timer    *time.Timer   // evRetry or evRelistAgain
+	counters *counters     // of all its sessions
 }
 
 func newServer(e *config.Entry) *server {
-	s := &server{name: e.Name, changed: make(chan struct{})}
+	s := &server{name: e.Name, changed: make(chan struct{}), counters: &counters{}}
 	s.use(e)
 	return s
 }
@@ -45,7 +46,7 @@ func newServer(e *config.Entry) *server {
 func (s *server) use(e *config.Entry) { s.entry = e }
 
 func (s *server) view() viewState {
-	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known, drift: s.drift}
+	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known, drift: s.drift, counters: s.counters}
 	switch s.state {
 	case stateReady:
 		v.session, v.clean = s.session, s.clean
@@ -175,6 +176,7 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 	}
 	if next.state != before.state || a.newError {
 		m.outbox = append(m.outbox, stateNotice{s.view()})
+		m.trace.State(s.name, s.gen, s.state.String(), before.state.String(), s.view().err)
 		m.logFailure(s)
 	}
 	return a
@@ -220,6 +222,7 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 		s.session, s.known, s.info, s.cancel = ev.session, ev.tools, ev.session.Info(), nil
 		s.clean, s.resolved = ev.clean, ev.from
 		s.took = now.Sub(s.began)
+		s.counters.connected(ev.session)
 		m.noticeDrift(s, ev.drift)
 	case evChanged:
 		if s.state == stateStopped {
@@ -243,6 +246,7 @@ func (m *Manager) launch(s *server, fx *effects) {
 	at.after = slices.DeleteFunc(s.ending, over)
 	s.ending = append(at.after[:len(at.after):len(at.after)], done)
 	s.cancel, s.began = cancel, time.Now()
+	s.counters.starts.Add(1)
 	m.work.Add(1)
 	fx.run = append(fx.run, func() {
 		m.working(func() {

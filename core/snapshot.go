@@ -61,6 +61,7 @@ type viewState struct {
 	retryAt   time.Time
 	known     *toolSet
 	drift     *drift
+	counters  *counters
 }
 
 // build makes the next snapshot from the servers' records. Only servers in

@@ -48,7 +48,7 @@ export interface RuntimeOptions {
   reconnect?: 'auto' | 'onCall' | 'manual'
   /** Start no server whose tools the cache knows. */
   lazy?: boolean
-  /** No effect in this version, as `auth`, `share`, `watch`, `pinning`, `spill` and `trace`: setting one gives a diagnostic. */
+  /** No effect in this version, as `auth`, `share` and `spill`: setting one gives a diagnostic. */
   idleTimeoutMs?: number
   maxConcurrentStarts?: number
   /** Operations in flight; more of them wait here, in order. Default 4096. */
@@ -73,7 +73,8 @@ export interface RuntimeOptions {
   watch?: 'off' | 'notify' | 'apply'
   pinning?: 'off' | 'report'
   spill?: { overBytes: number; dir?: string; quotaBytes?: number } | null
-  trace?: { file: string } | null
+  /** The flight recorder: every message and every step of each start, redacted, as JSON lines. See docs/trace.md. */
+  trace?: { file: string; maxBytes?: number; payloadBytes?: number } | null
   log?: { level?: 'debug' | 'info' | 'warn' | 'error' }
   /** For the Go runtime; honoured by the first `open` of the process. */
   runtime?: { maxProcs?: number; memoryLimit?: number | string; gcPercent?: number }
@@ -310,6 +311,49 @@ export declare class CallResult extends Result {
   readonly text: string
 }
 
+/** What was counted since `open`; docs/options.md says what each number is. */
+export interface Stats {
+  revision: number
+  tools: number
+  uptimeMs: number
+  /** Null: nothing is recorded. */
+  trace: { records: number; dropped: number } | null
+  servers: ServerStats[]
+}
+
+export interface ServerStats {
+  name: string
+  state: ServerState
+  tools: number
+  /** Operations that went to this server, those under way included. */
+  calls: number
+  inFlight: number
+  queued: number
+  resends: number
+  /** Failed calls by error code. */
+  errors: Record<string, number>
+  starts: number
+  reconnects: number
+  bytesIn: number
+  bytesOut: number
+  junkLines: number
+  repaired: number
+  tooLarge: number
+  unmatched: number
+  droppedNotifications: number
+  refusedRequests: number
+  /** Of answers, without the wait for the server. A bucket's calls took less than `belowMs`, and are in no bucket before it. */
+  latency: {
+    count: number
+    meanMs: number
+    p50Ms: number
+    p90Ms: number
+    p99Ms: number
+    maxMs: number
+    buckets: { belowMs: number; count: number }[]
+  }
+}
+
 // ---- verbs ------------------------------------------------------------------
 
 export interface Abortable {
@@ -386,6 +430,9 @@ export declare class Runtime extends EventEmitter<RuntimeEvents> {
   call(name: string, args?: Record<string, unknown>, options?: CallOptions & { server?: string }): Promise<CallResult>
   /** Any other request: `resources/read`, `prompts/get`, `ping`, …; with server null one of the library's own, `mcprt/stats`. */
   request(server: string | null, method: string, params?: Record<string, unknown>, options?: CallOptions): Promise<Result>
+
+  /** What was counted since the runtime was opened. */
+  stats(options?: Abortable): Promise<Stats>
 
   /** Events in order. A slow reader loses the newest ones and sees a `dropped` event instead. */
   events(options?: Abortable & { /** Events held for the reader; default 1024. */ limit?: number }): AsyncIterableIterator<RuntimeEvent>

@@ -12,7 +12,8 @@
  *   mcp_demo_hang  {}               nothing, until cancelled or closed; never counts its timeout
  *
  * Options honoured: maxInFlight, queueBytes, maxNotices, noticeBytes, requestTimeoutMs,
- * and "stubRefuse":true, which makes open fail.
+ * "stubRefuse":true, which makes open fail, and "stubMost":n, above which no number in a
+ * call's arguments counts.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -45,6 +46,7 @@ struct stub {
   bool closed;
   uint64_t next_request;
   int64_t request_timeout;
+  int64_t most;
   int revision;
 };
 
@@ -104,6 +106,12 @@ static char *raw_member(const char *json, const char *name, const char *otherwis
 static int64_t number_member(const char *json, const char *name, int64_t otherwise) {
   const char *v = member(json, name);
   return v ? strtoll(v, NULL, 10) : otherwise;
+}
+
+/* A number of a call's arguments, from 0 to most. */
+static int64_t argument(struct stub *s, const char *json, const char *name, int64_t otherwise) {
+  int64_t n = number_member(json, name, otherwise);
+  return n < 0 ? 0 : n > s->most ? s->most : n;
 }
 
 static bool string_member_is(const char *json, const char *name, const char *value) {
@@ -245,7 +253,7 @@ static void call(struct stub *s, struct mp_op *op, uint64_t id, uint64_t tag, co
   char *tool = raw_member(req, "tool", "\"\"");
   char *arguments = raw_member(req, "arguments", "{}");
   const char *name = strncmp(tool, "\"mcp_demo_", 10) == 0 ? tool + 10 : tool + 1;
-  int64_t ms = number_member(arguments, "ms", 0), timeout = number_member(req, "timeoutMs", 30000);
+  int64_t ms = argument(s, arguments, "ms", 0), timeout = number_member(req, "timeoutMs", 30000);
   if (member(req, "method")) {
     end(op, MCPRT_OK, strdup("{\"result\":{}}"));
   } else if (strcmp(name, "echo\"") == 0) {
@@ -274,7 +282,7 @@ static void call(struct stub *s, struct mp_op *op, uint64_t id, uint64_t tag, co
   } else if (strcmp(name, "error\"") == 0) {
     end(op, MCPRT_OK, strdup("{\"result\":{\"isError\":true,\"content\":[{\"type\":\"text\",\"text\":\"no such file\"}]}}"));
   } else if (strcmp(name, "big\"") == 0) {
-    size_t n = (size_t)number_member(arguments, "bytes", 1000);
+    size_t n = (size_t)argument(s, arguments, "bytes", 1000);
     char *letters = malloc(n + 1);
     if (!letters) abort();
     memset(letters, 'x', n);
@@ -283,7 +291,7 @@ static void call(struct stub *s, struct mp_op *op, uint64_t id, uint64_t tag, co
     mp_op_complete(op, MCPRT_OK, head, sizeof head - 1, letters, n, tail, sizeof tail - 1);
     free(letters);
   } else if (strcmp(name, "flood\"") == 0) {
-    int64_t n = number_member(arguments, "count", 0);
+    int64_t n = argument(s, arguments, "count", 0);
     for (int64_t i = 1; i <= n; i++) {
       char *notice = format("{\"type\":\"log\",\"server\":\"demo\",\"level\":\"info\",\"logger\":\"flood\",\"data\":%lld}", (long long)i);
       notify(s, notice);
@@ -434,6 +442,7 @@ int32_t mcprtgo_open(struct mp_manager *m, char *options, size_t len, int32_t wa
   *s = (struct stub){.m = m, .fd = wake_fd, .next_request = MCPRT_TAG_MAX, .revision = 1};
   mp_mutex_init(&s->lock);
   s->request_timeout = number_member(copy, "requestTimeoutMs", 300000);
+  s->most = number_member(copy, "stubMost", (int64_t)1 << 40);
   limits->in_flight = (uint64_t)number_member(copy, "maxInFlight", 4096);
   limits->queue_bytes = (uint64_t)number_member(copy, "queueBytes", 1 << 28);
   limits->notices = (uint64_t)number_member(copy, "maxNotices", 4096);

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ type clientOptions struct {
 	trustProject bool
 	timeout      time.Duration
 	cacheDir     string
+	trace        string
 	json         bool
 	color        string
 
@@ -41,6 +43,7 @@ func (o *clientOptions) register(cmd *cobra.Command) {
 	f.BoolVar(&o.trustProject, "trust-project", false, "run the project's servers without a trust record")
 	f.DurationVar(&o.timeout, "timeout", 0, "`duration` of a start, or of a call without progress (default 30s)")
 	f.StringVar(&o.cacheDir, "cache-dir", "", "tool cache `directory` (default: in the user's cache)")
+	f.StringVar(&o.trace, "trace", "", "record what happens into this `file`, for mcprt trace")
 	f.BoolVar(&o.json, "json", false, "print the library's JSON reply as it is")
 	f.StringVar(&o.color, "color", "auto", "`when` to colour: auto (on a terminal, without NO_COLOR), always, never")
 	mustComplete(cmd, "user", completeFlag("own", "all", "none"))
@@ -80,6 +83,13 @@ func (o *clientOptions) openOptions() (map[string]any, error) {
 	}
 	if o.cacheDir != "" {
 		options["cache"] = map[string]any{"dir": o.cacheDir}
+	}
+	if o.trace != "" {
+		file, err := filepath.Abs(o.trace) // not below --cwd
+		if err != nil {
+			return nil, err
+		}
+		options["trace"] = map[string]any{"file": file}
 	}
 	return options, nil
 }

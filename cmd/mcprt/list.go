@@ -16,6 +16,7 @@ var listKinds = []string{"tools", "servers", "resources", "resourceTemplates", "
 func listCommand() *cobra.Command {
 	var o clientOptions
 	var server, search string
+	var counts bool
 	cmd := &cobra.Command{
 		Use:   "list [" + strings.Join(listKinds, " | ") + "]",
 		Short: "Start the servers and list what they offer",
@@ -37,6 +38,9 @@ not start is named on stderr, and the others are listed all the same.`,
 				kind = args[0]
 			}
 			return withSession(cmd, &o, "connecting", func(s *session) error {
+				if counts {
+					return listStats(s, server)
+				}
 				return list(s, kind, server, search)
 			})
 		},
@@ -46,6 +50,7 @@ not start is named on stderr, and the others are listed all the same.`,
 	cmd.Flags().StringVar(&server, "server", "", "only this `server`; it alone is started")
 	mustComplete(cmd, "server", completeServers(&o))
 	cmd.Flags().StringVar(&search, "search", "", "only what matches these `words`")
+	cmd.Flags().BoolVar(&counts, "stats", false, "start the servers and print what was counted of each")
 	return cmd
 }
 

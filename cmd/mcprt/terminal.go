@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,6 +90,14 @@ type cell struct {
 // table prints rows with aligned columns under a header, the last column cut to the
 // terminal's width. Cells come from servers, so each is made one harmless line.
 func (p *painter) table(header []string, rows [][]cell) {
+	for _, line := range p.layout(header, nil, rows) {
+		fmt.Fprintln(p, line)
+	}
+}
+
+// layout gives the lines of a table, the header's first. The columns of right, by
+// index, are put to the right, as numbers are.
+func (p *painter) layout(header []string, right []int, rows [][]cell) []string {
 	widths := make([]int, len(header))
 	all := [][]cell{make([]cell, len(header))}
 	for i, title := range header {
@@ -101,6 +110,7 @@ func (p *painter) table(header []string, rows [][]cell) {
 			widths[i] = max(widths[i], runewidth.StringWidth(row[i].text))
 		}
 	}
+	lines := make([]string, 0, len(all))
 	for _, row := range all {
 		var line strings.Builder
 		used := 0
@@ -114,10 +124,15 @@ func (p *painter) table(header []string, rows [][]cell) {
 			}
 			gap := widths[i] - runewidth.StringWidth(c.text) + 2
 			used += widths[i] + 2
+			if slices.Contains(right, i) {
+				line.WriteString(strings.Repeat(" ", gap-2) + p.paint(c.style, c.text) + "  ")
+				continue
+			}
 			line.WriteString(p.paint(c.style, c.text) + strings.Repeat(" ", gap))
 		}
-		fmt.Fprintln(p, strings.TrimRight(line.String(), " "))
+		lines = append(lines, strings.TrimRight(line.String(), " "))
 	}
+	return lines
 }
 
 // spinner shows on a terminal that something is waited for; elsewhere it is silent.

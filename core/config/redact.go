@@ -1,11 +1,13 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/goccy/go-json"
 )
@@ -191,12 +193,14 @@ func NewRedactor(secrets []string) *Redactor {
 			continue
 		}
 		forms = append(forms, s)
-		// The same value as JSON or a URL would show it.
-		if text, err := json.Marshal(s); err == nil {
-			forms = append(forms, string(text[1:len(text)-1]))
+		for _, form := range jsonForms(s) {
+			forms = append(forms, form)
+			forms = append(forms, jsonForms(form)...) // in JSON that is a text of JSON, as tools return it
 		}
 		forms = append(forms, url.QueryEscape(s), url.PathEscape(s))
 	}
+	slices.Sort(forms)
+	forms = slices.Compact(forms)
 	slices.SortStableFunc(forms, func(a, b string) int { return len(b) - len(a) })
 	pairs := make([]string, 0, 2*len(forms))
 	for _, form := range forms {
@@ -211,4 +215,80 @@ func (r *Redactor) Redact(text string) string {
 		return text
 	}
 	return r.replacer.Replace(text)
+}
+
+// jsonForms gives a value as the JSON encoders of the languages that servers are
+// written in show it: with and without HTML's characters escaped (Go), in ASCII
+// (Python), with escaped slashes (PHP).
+func jsonForms(s string) (forms []string) {
+	for _, html := range []bool{true, false} {
+		var text []byte
+		var err error
+		if html {
+			text, err = json.Marshal(s)
+		} else {
+			text, err = json.MarshalWithOption(s, json.DisableHTMLEscape())
+		}
+		if err == nil {
+			forms = append(forms, string(text[1:len(text)-1]))
+		}
+	}
+	for _, form := range slices.Clone(forms) {
+		forms = append(forms, ascii(form, "%04x"), ascii(form, "%04X"), strings.ReplaceAll(form, "/", `\/`))
+		forms = append(forms, strings.ReplaceAll(ascii(form, "%04x"), "/", `\/`))
+	}
+	return forms
+}
+
+// ascii writes what is not ASCII as JSON's escapes, in UTF-16 as JSON wants it.
+func ascii(s, digits string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r < 0x80:
+			b.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u`+digits, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u`+digits+`\u`+digits, high, low)
+		}
+	}
+	return b.String()
+}
+
+var (
+	// A member of JSON with a text, perhaps cut off at the end; and the same inside of a text.
+	memberText = regexp.MustCompile(`"([A-Za-z][\w.-]{0,63})"(\s*:\s*")((?:[^"\\]|\\.)+)`)
+	innerText  = regexp.MustCompile(`\\"([A-Za-z][\w.-]{0,63})\\+"(\s*:\s*\\+")([^"\\]+)`)
+	scheme     = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
+	// Tokens that their makers made to be found.
+	marked = regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9_-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)`)
+)
+
+// RedactText masks what looks like a secret in text that is JSON or holds some,
+// whole or cut off: texts of members such as "token" or "apiKey", credentials of
+// Authorization headers, tokens with a maker's prefix. It knows no values: see Redactor.
+func RedactText(text string) string {
+	for _, member := range []*regexp.Regexp{memberText, innerText} {
+		text = replaceValue(member, text)
+	}
+	text = scheme.ReplaceAllString(text, "$1 "+mask)
+	return marked.ReplaceAllString(text, mask)
+}
+
+func replaceValue(member *regexp.Regexp, text string) string {
+	var b strings.Builder
+	end := 0
+	for _, at := range member.FindAllStringSubmatchIndex(text, -1) {
+		// MCP's progressToken is a name, not a secret.
+		if name := text[at[2]:at[3]]; name == "progressToken" || !secretName.MatchString(name) {
+			continue
+		}
+		b.WriteString(text[end:at[6]])
+		b.WriteString(mask)
+		end = at[7]
+	}
+	b.WriteString(text[end:])
+	return b.String()
 }

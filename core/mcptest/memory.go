@@ -234,7 +234,7 @@ func (c *memoryConn) deliver(line []byte) {
 		c.mu.Unlock()
 		return
 	}
-	m := transport.Message{ID: e.ID, Method: e.Method, Params: e.Params, Result: e.Result, Error: e.Error}
+	m := transport.Message{ID: e.ID, Method: e.Method, Params: e.Params, Result: e.Result, Error: e.Error, Bytes: int64(len(line))}
 	if limit := c.memory.MessageBytes; limit > 0 && int64(len(line)) > limit {
 		c.mu.Lock()
 		c.tooLarge++

@@ -31,6 +31,7 @@ func (s *Session) requestMeta(p *pending) transport.Meta {
 	case p.call.Method != string(mcp.MethodInitialize): // that one settles the version
 		m.Version = s.Info().ProtocolVersion
 	}
+	m.Headers = addTraceContext(m.Headers, &p.call)
 	return m
 }
 

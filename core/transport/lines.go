@@ -187,7 +187,7 @@ func (l *lines) damaged(b []byte, err error) bool {
 	if answered == nil || b[len(b)-1] != '}' {
 		return false
 	}
-	l.msg = Message{ID: answered, Damaged: err.Error()}
+	l.msg = Message{ID: answered, Damaged: err.Error(), Bytes: int64(len(b))}
 	l.out.Receive(&l.msg)
 	return true
 }

@@ -31,14 +31,18 @@ func Scan(line []byte, m *Message) error {
 	if end >= 0 && space(line, end) != len(line) {
 		return errSyntax
 	}
-	return e.finish(end, m)
+	err := e.finish(end, m)
+	m.Bytes = int64(len(line))
+	return err
 }
 
 // scanAt is Scan for an object inside a line; it returns the index after it.
 func scanAt(line []byte, i int, m *Message) (int, error) {
 	var e envelope
 	end := e.scan(line, i)
-	return end, e.finish(end, m)
+	err := e.finish(end, m)
+	m.Bytes = int64(end - i)
+	return end, err
 }
 
 // member numbers the top-level members of an envelope.

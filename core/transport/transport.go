@@ -18,6 +18,7 @@ type Message struct {
 	Params   []byte // raw JSON or nil
 	Result   []byte // raw JSON or nil
 	Error    []byte // raw JSON of the error object or nil
+	Bytes    int64  // length of the whole message; 0 where nothing of it was kept
 	TooLarge int64  // > 0: a response over the message limit was skipped; this many bytes; only ID is set
 	Damaged  string // a response that is no acceptable JSON was skipped; what is wrong with it; only ID is set
 

@@ -26,10 +26,11 @@ var mayImport = map[string][]string{
 	"core/safe":      {"core/fault"},
 	"core/store":     {"core/fault", "core/rawjson", "core/safe"},
 	"core/transport": {"core/config", "core/fault", "core/rawjson", "core/safe"},
+	"core/trace":     {"core/transport", "core/fault", "core/rawjson", "core/safe"},
 	"core/session":   {"core/transport", "core/fault", "core/rawjson", "core/safe"},
 	"core/auth":      {"core/store", "core/config", "core/fault", "core/rawjson", "core/safe"},
 	"core/mcptest":   {"core/transport", "core/fault", "core/safe"},
-	"core":           {"core/auth", "core/config", "core/fault", "core/rawjson", "core/safe", "core/session", "core/store", "core/transport"},
+	"core":           {"core/auth", "core/config", "core/fault", "core/rawjson", "core/safe", "core/session", "core/store", "core/trace", "core/transport"},
 	"capi":           {"core", "core/fault", "core/safe"},
 }
 

@@ -157,6 +157,11 @@ export class Runtime extends EventEmitter {
     return this.#channel.submit(Verb.CALL, request, toResult, { signal, onProgress })
   }
 
+  /** @param {import('../index.js').Abortable} [options] */
+  async stats({ signal } = {}) {
+    return (await this.request(null, 'mcprt/stats', undefined, { signal })).json
+  }
+
   /** @param {{graceMs?: number}} [options] */
   close({ graceMs } = {}) {
     return this.#channel.close({ graceMs })

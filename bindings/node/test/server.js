@@ -22,7 +22,7 @@ export const RAW_SCHEMA = '{"type":"object","properties":{"n":{"type":"integer",
 
 const TOOLS = `[
   {"name":"raw","description":"a result that must not change","inputSchema":${RAW_SCHEMA}},
-  ${['ask', 'big', 'die', 'env', 'hang', 'release', 'steps'].map((name) => `{"name":"${name}","inputSchema":{"type":"object"}}`).join(',')}
+  ${['ask', 'big', 'die', 'env', 'hang', 'meta', 'release', 'steps'].map((name) => `{"name":"${name}","inputSchema":{"type":"object"}}`).join(',')}
 ]`.replaceAll('\n', '')
 
 /** @param {string} json without line ends */
@@ -39,6 +39,7 @@ const questions = new Map()
 function call({ name, arguments: args = {}, _meta }, answer) {
   if (name === 'raw') answer(RAW_RESULT)
   else if (name === 'big') answer(`{"content":[{"type":"text","text":"${'x'.repeat(args.bytes)}"}]}`)
+  else if (name === 'meta') answer(JSON.stringify({ content: [{ type: 'text', text: JSON.stringify(_meta) }] }))
   else if (name === 'env') answer(JSON.stringify({ content: [{ type: 'text', text: process.env[args.name] ?? 'unset' }] }))
   else if (name === 'die') {
     process.stderr.write('the server dies on purpose\n')

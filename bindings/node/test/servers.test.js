@@ -76,6 +76,28 @@ test('results and tools keep the bytes of the server', async (t) => {
   assert.equal(big.raw.toString(), `{"content":[{"type":"text","text":"${'x'.repeat(bytes)}"}]}`)
 })
 
+test('stats count calls and their errors', async (t) => {
+  const runtime = await open(t, { servers: { x: server() } })
+  await runtime.connect({ startupTimeoutMs: 0 })
+  for (let i = 0; i < 3; i++) await runtime.call('raw', {}, { server: 'x' })
+  await assert.rejects(runtime.call('none', {}, { server: 'x' }))
+  const [x] = (await runtime.stats()).servers
+  assert.equal(x.name, 'x')
+  assert.equal(x.calls, 4)
+  assert.deepEqual(x.errors, { tool_gone: 1 })
+  assert.equal(x.latency.count, 3)
+  assert.ok(x.bytesIn > 3 * RAW_RESULT.length && x.bytesOut > 0 && x.latency.p50Ms > 0 && x.latency.p50Ms <= x.latency.maxMs)
+})
+
+test('the trace context of a call reaches the server', async (t) => {
+  const runtime = await open(t, { servers: { x: server() } })
+  await runtime.connect({ startupTimeoutMs: 0 })
+  const meta = { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', tracestate: 'a=1', baggage: 'b=2' }
+  const { progressToken, ...rest } = JSON.parse((await runtime.call('meta', {}, { server: 'x', meta })).text)
+  assert.deepEqual(rest, meta)
+  assert.ok(progressToken)
+})
+
 test('each broken server has its own error, and the good one its tools', async (t) => {
   const runtime = await open(t, {
     uncached: 'background',

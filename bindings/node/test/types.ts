@@ -53,6 +53,8 @@ export async function program(signal: AbortSignal) {
   same<typeof result.text, string>(true)
   await runtime.request('demo', 'resources/read', { uri: 'x:y' })
   await runtime.request(null, 'mcprt/stats')
+  const { servers: counted } = await runtime.stats()
+  counted[0].latency.p99Ms.toFixed()
   await runtime.disconnect('demo')
 
   runtime.on('tools_changed', ({ added }) => same<typeof added, string[]>(true))

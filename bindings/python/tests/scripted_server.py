@@ -17,7 +17,7 @@ EXACT = (
     '\t"big":9007199254740993,"tiny":1e-400,"unknown":{"z":null,"a":true},"isError":false}'
 ).encode()
 
-TOOLS = ("ask", "big", "burst", "cancelled", "die", "env", "exact", "hang", "log")
+TOOLS = ("ask", "big", "burst", "cancelled", "die", "env", "exact", "hang", "log", "meta")
 
 
 def send(raw: bytes) -> None:
@@ -63,6 +63,8 @@ def call(id: Any, params: Dict[str, Any], cancelled: int, asked: Dict[str, Any])
     elif name == "log":
         send_json({"method": "notifications/message", "params": {"level": "warning", "logger": "s", "data": {"n": 1}}})
         text(id, "logged")
+    elif name == "meta":
+        text(id, json.dumps(params.get("_meta")))
     elif name == "burst":
         token = params["_meta"]["progressToken"]
         for n in range(1, arguments["count"] + 1):

@@ -439,3 +439,50 @@ def test_nothing_is_written_to_stdout_or_stderr(options: Dict[str, Any]) -> None
         timeout=30,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+def test_stats_count_calls_and_their_errors(rt: Runtime) -> None:
+    for _ in range(3):
+        rt.call("exact", server="s")
+    with pytest.raises(mcprt.MCPError):
+        rt.call("none", server="s")
+    stats = rt.stats()
+    server = stats.servers["s"]
+    assert server["calls"] == 4 and server["errors"] == {"tool_gone": 1} and server["starts"] == 1
+    latency = server["latency"]
+    assert latency["count"] == 3 and 0 < latency["p50Ms"] <= latency["p99Ms"] <= latency["maxMs"]
+    assert server["bytesIn"] > 3 * len(EXACT) and server["bytesOut"] > 0
+    assert stats.data["trace"] is None and repr(stats) == "<Stats of s>"
+
+
+def test_stats_of_an_async_runtime(options: Dict[str, Any]) -> None:
+    async def main() -> None:
+        async with AsyncRuntime(servers={"s": SCRIPTED}, **options) as rt:
+            await rt.connect()
+            await rt.call("exact", server="s")
+            assert (await rt.stats()).servers["s"]["calls"] == 1
+
+    asyncio.run(main())
+
+
+def test_the_trace_context_of_a_call_reaches_the_server(rt: Runtime) -> None:
+    meta = {
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "tracestate": "a=1",
+        "baggage": "b=2",
+    }
+    received = json.loads(rt.call("meta", server="s", meta=meta).text)
+    assert received.pop("progressToken")
+    assert received == meta
+
+
+def test_a_trace_is_written(options: Dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    with Runtime(servers={"s": SCRIPTED}, trace={"file": file, "payload_bytes": 100}, **options) as rt:
+        rt.connect()
+        rt.call("exact", server="s")
+        assert rt.stats().data["trace"]["dropped"] == 0
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert records[0]["type"] == "trace" and records[-1]["type"] == "end"
+    calls = [r for r in records if r.get("method") == "tools/call"]
+    assert [(r["direction"], r["kind"]) for r in calls] == [("out", "request"), ("in", "response")]

@@ -52,6 +52,7 @@ from ._types import (
     Progress,
     ReloadReport,
     ServerView,
+    Stats,
     Tool,
 )
 
@@ -103,6 +104,7 @@ __all__ = [
     "Request",
     "Runtime",
     "ServerView",
+    "Stats",
     "SpawnFailedError",
     "TimeoutError",
     "TooLargeError",

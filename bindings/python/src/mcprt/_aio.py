@@ -21,7 +21,7 @@ from ._frames import Frame
 from ._library import Library
 from ._operations import OnProgress, Operation
 from ._options import Options, encode_options
-from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Tool
+from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
@@ -380,6 +380,10 @@ class AsyncRuntime:
     ) -> CallResult:
         """As :meth:`Runtime.request`."""
         return await self._run(_operations.request(server, method, params, timeout, progress, meta))
+
+    async def stats(self) -> Stats:
+        """As :meth:`Runtime.stats`."""
+        return await self._run(_operations.stats())
 
     async def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
         """As :meth:`Runtime.reload`."""

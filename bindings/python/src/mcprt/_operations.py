@@ -138,6 +138,10 @@ def request(
     return Operation(_library.CALL, sent, _types.CallResult, timeout=timeout, progress=progress)
 
 
+def stats() -> Operation[_types.Stats]:
+    return Operation(_library.CALL, {"method": "mcprt/stats"}, _types.Stats)
+
+
 def reload(mode: str, tools: bool) -> Operation[_types.ReloadReport]:
     return Operation(_library.RELOAD, {"mode": mode, "tools": tools}, _types.ReloadReport)
 

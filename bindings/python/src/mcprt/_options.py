@@ -72,8 +72,17 @@ class SpillOptions(TypedDict, total=False):
     quota_bytes: int
 
 
-class TraceOptions(TypedDict):
+class _TraceFile(TypedDict):
     file: Path
+
+
+class TraceOptions(_TraceFile, total=False):
+    """The flight recorder: every message and every step of each start, redacted, as JSON lines (docs/trace.md)."""
+
+    #: Of one file, of which two are kept: 64 MiB.
+    max_bytes: int
+    #: Of one message's content: 4096; 0 keeps none.
+    payload_bytes: int
 
 
 class LogOptions(TypedDict, total=False):
@@ -116,7 +125,7 @@ class Options(TypedDict, total=False):
     reconnect: Literal["auto", "onCall", "manual"]
     #: Start no server whose tools the cache knows.
     lazy: bool
-    #: No effect in this version, as ``auth``, ``share``, ``watch``, ``pinning``, ``spill`` and ``trace``:
+    #: No effect in this version, as ``auth``, ``share`` and ``spill``:
     #: setting one gives a diagnostic.
     idle_timeout: float
     max_concurrent_starts: int
@@ -256,7 +265,7 @@ _FIELDS: Dict[str, _Field] = {
     "spill": _Field(
         "spill", over_bytes=_Field("overBytes"), dir=_Field("dir", _path), quota_bytes=_Field("quotaBytes")
     ),
-    "trace": _Field("trace", file=_Field("file", _path)),
+    "trace": _Field("trace", file=_Field("file", _path), max_bytes=_Field("maxBytes"), payload_bytes=_Field("payloadBytes")),
     "log": _Field("log"),
     "runtime": _Field(
         "runtime",

@@ -13,7 +13,7 @@ from ._events import EventStream, Handler, OnEvent
 from ._operations import OnProgress, Operation
 from ._options import Options, encode_options, milliseconds
 from ._pump import Pump
-from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Tool
+from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
@@ -197,6 +197,10 @@ class Runtime:
     ) -> CallResult:
         """Any other request of MCP, such as "resources/read" or "prompts/get"; ``server`` None for "mcprt/..."."""
         return self._run(_operations.request(server, method, params, timeout, progress, meta))
+
+    def stats(self) -> Stats:
+        """Calls, errors, bytes, restarts and latencies of each server since the runtime was opened."""
+        return self._run(_operations.stats())
 
     def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
         """Reads the config files again. "diff" keeps every server whose config did not change, "full" keeps none."""

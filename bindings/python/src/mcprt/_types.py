@@ -101,6 +101,22 @@ class CallResult:
         return f"<CallResult{' is_error' if self.is_error else ''} {self.text[:200]!r}>"
 
 
+class Stats:
+    """What was counted since the runtime was opened (docs/options.md has each number)."""
+
+    def __init__(self, reply: bytes) -> None:
+        #: All members, under the C API's names; do not change it.
+        self.data: Json = CallResult(reply).data
+
+    @property
+    def servers(self) -> Dict[str, Json]:
+        """The numbers of each server by its name, such as ``calls``, ``errors`` and ``latency``."""
+        return {str(server["name"]): server for server in self.data["servers"]}
+
+    def __repr__(self) -> str:
+        return f"<Stats of {', '.join(self.servers) or 'no server'}>"
+
+
 class Tool:
     """One tool of one server."""
 
