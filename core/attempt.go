@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -243,6 +244,39 @@ type handler struct {
 	at    *attempt
 	clean *redactor
 	given atomic.Bool // the attempt gives the session up, and says itself why
+
+	resources, prompts changeNews
+}
+
+// changeNews tells the host that a list has changed: at once, and then at most once in
+// relistPause, however often the server says so. The last change is never left out.
+type changeNews struct {
+	mu     sync.Mutex
+	paused bool
+	again  bool // one more came in the pause
+}
+
+func (c *changeNews) tell(m *Manager, n rawNotice) {
+	c.mu.Lock()
+	if c.paused {
+		c.again = true
+		c.mu.Unlock()
+		return
+	}
+	c.paused = true
+	c.mu.Unlock()
+	m.tell(n)
+	time.AfterFunc(relistPause, func() {
+		m.guard(func() {
+			c.mu.Lock()
+			again := c.again && m.ctx.Err() == nil
+			c.paused, c.again = false, false
+			c.mu.Unlock()
+			if again {
+				c.tell(m, n)
+			}
+		})
+	})
 }
 
 func (h *handler) Notification(_ *session.Session, method string, params []byte) {
@@ -251,9 +285,9 @@ func (h *handler) Notification(_ *session.Session, method string, params []byte)
 	case "notifications/tools/list_changed":
 		m.fire(h.at.s, event{kind: evListChanged, gen: h.at.gen})
 	case "notifications/resources/list_changed":
-		m.tell(rawNotice{kind: "resources_changed", server: name})
+		h.resources.tell(m, rawNotice{kind: "resources_changed", server: name})
 	case "notifications/prompts/list_changed":
-		m.tell(rawNotice{kind: "prompts_changed", server: name})
+		h.prompts.tell(m, rawNotice{kind: "prompts_changed", server: name})
 	case "notifications/resources/updated":
 		m.tell(pick("resource_updated", name, params, "uri"))
 	case "notifications/message":

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
@@ -43,7 +44,8 @@ type callOp struct {
 	began   time.Time
 	timeout time.Duration // from submit on; 0: none
 	resends int
-	signIns int // that this call has waited for
+	signIns int                 // that this call has waited for
+	slot    *semaphore.Weighted // of its server, which this call holds
 
 	mu       sync.Mutex
 	stop     func() // ends what the call does at the moment
@@ -206,11 +208,16 @@ func (op *callOp) later() {
 // send passes the call to its live session. false: there is none.
 func (op *callOp) send(t target) bool {
 	sess := t.view.session
-	if sess == nil || !sess.Acquire() {
+	if sess == nil || !op.takeSlot(t.view.slots) {
+		return false
+	}
+	if !sess.Acquire() {
+		op.giveSlot()
 		return false
 	}
 	if op.req.Method == "" && t.def == nil {
 		sess.Release()
+		op.giveSlot()
 		op.fail(op.gone(t))
 		return true
 	}
@@ -229,6 +236,7 @@ func (op *callOp) send(t target) bool {
 		c.Timeout, c.Spent = op.timeout, op.out.sent.Sub(op.began)
 		if c.Spent >= c.Timeout {
 			sess.Release()
+			op.giveSlot()
 			op.fail(op.late(t.view))
 			return true
 		}
@@ -238,8 +246,9 @@ func (op *callOp) send(t target) bool {
 	}
 	c.Done = func(result []byte, err error) {
 		sess.Release()
+		op.giveSlot()
 		if err == nil {
-			op.out.succeed(Reply{Head: resultHead, Body: result, Tail: resultTail})
+			op.succeed(result)
 			return
 		}
 		op.ended(t, err)
@@ -400,9 +409,14 @@ func (op *callOp) demand() {
 			op.fail(err)
 			return
 		}
+		if err := op.queue(ctx, t.view, deadline); err != nil {
+			op.fail(op.about(fault.From(err)))
+			return
+		}
 		if op.send(t) {
 			return
 		}
+		op.giveSlot()
 	}
 	op.fail(op.about(fault.New(fault.Unavailable, fault.StageConnect, "server %q was ready and lost again each time; call again later", op.req.Server).Retry()))
 }

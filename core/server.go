@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/safe"
@@ -30,10 +32,12 @@ type server struct {
 	err      *fault.Error
 	began    time.Time // of the current attempt
 	took     time.Duration
-	waiting  int           // calls that wait for this server
-	changed  chan struct{} // closed and replaced at each change of state
-	timer    *time.Timer   // evRetry or evRelistAgain
-	counters *counters     // of all its sessions
+	waiting  int                 // calls that wait for this server
+	changed  chan struct{}       // closed and replaced at each change of state
+	timer    *time.Timer         // evRetry or evRelistAgain
+	idle     *time.Timer         // looks whether a lazy server may stop
+	slots    *semaphore.Weighted // for its calls; nil: no limit
+	counters *counters           // of all its sessions
 }
 
 func newServer(e *config.Entry) *server {
@@ -49,7 +53,7 @@ func (s *server) view() viewState {
 	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known, drift: s.drift, counters: s.counters}
 	switch s.state {
 	case stateReady:
-		v.session, v.clean = s.session, s.clean
+		v.session, v.clean, v.slots = s.session, s.clean, s.slots
 	case stateConnecting:
 		if v.again = s.settled; v.again {
 			v.err = s.err
@@ -145,6 +149,10 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 		s.timer.Stop()
 		s.timer = nil
 	}
+	if s.idle != nil && next.state != stateReady {
+		s.idle.Stop()
+		s.idle = nil
+	}
 	m.remember(s, ev, a, now)
 	if a.start {
 		m.gen++
@@ -224,6 +232,10 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 		s.took = now.Sub(s.began)
 		s.counters.connected(ev.session)
 		m.noticeDrift(s, ev.drift)
+		m.timeIdle(s)
+		if n := m.opts.Limits.CallsPerServer; n > 0 && s.slots == nil {
+			s.slots = semaphore.NewWeighted(int64(n))
+		}
 	case evChanged:
 		if s.state == stateStopped {
 			s.known = nil

@@ -157,6 +157,7 @@ type Session struct {
 	lastID   int64
 	pending  map[int64]*pending
 	skills   map[string]skillFile          // by URI, as listed
+	watched  map[string]struct{}           // URIs that the host has subscribed to
 	held     int                           // server requests that are open
 	heldAt   time.Time                     // when the first of them was opened
 	requests map[string]context.CancelFunc // the server's open requests by raw id
