@@ -54,7 +54,7 @@ func (at *attempt) run(ctx context.Context) {
 		return
 	}
 	if at.m.fire(at.s, event{kind: evConnected, gen: at.gen, session: c.session, tools: c.tools, clean: c.clean, from: c.from, drift: c.drift}).stale {
-		c.session.Close(abortGrace)
+		c.session.Close(abortGrace, false)
 		<-c.session.Done()
 		return
 	}
@@ -63,7 +63,7 @@ func (at *attempt) run(ctx context.Context) {
 
 // connection is what a successful attempt brings.
 type connection struct {
-	session *session.Session
+	session *hold
 	tools   *toolSet
 	clean   *redactor
 	from    *config.Resolved
@@ -140,14 +140,14 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if stored != nil && !at.probe {
 		cfg.Known = stored.verdict
 	}
-	sess, err := session.Connect(ctx, cfg)
+	sess, err := at.open(ctx, cfg, h, resolved, principal(creds))
 	if err != nil {
 		return nil, clean.fault(cause(ctx, err))
 	}
 	list, err := at.m.listTools(ctx, sess, name)
 	if err != nil {
 		h.given.Store(true)
-		sess.Close(abortGrace)
+		sess.Close(abortGrace, false)
 		<-sess.Done()
 		return nil, clean.fault(cause(ctx, err))
 	}
@@ -172,6 +172,21 @@ func (at *attempt) wait(ctx context.Context) error {
 	}
 	at.trace.Phase(trace.PhaseWait, began, nil)
 	return nil
+}
+
+// open makes the session, or joins one that managers with equal configs have already.
+func (at *attempt) open(ctx context.Context, cfg session.Config, h *handler, r *config.Resolved, principal string) (*hold, error) {
+	if at.m.opts.Share {
+		return join(ctx, at.shareKey(r, cfg, principal), h, func(hub session.Handler) (*session.Session, error) {
+			cfg.Handler = hub
+			return session.Connect(ctx, cfg)
+		})
+	}
+	sess, err := session.Connect(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return newHold(sess), nil
 }
 
 // cause prefers the reason why we ended the context over what the layers below
@@ -203,7 +218,7 @@ func startClock(dial transport.Dial, timeout time.Duration, cancel context.Cance
 }
 
 // listTools asks for the tools and reports those that must not be used.
-func (m *Manager) listTools(ctx context.Context, sess *session.Session, server string) (*session.ToolList, error) {
+func (m *Manager) listTools(ctx context.Context, sess *hold, server string) (*session.ToolList, error) {
 	list, err := sess.ListTools(ctx)
 	if err != nil {
 		return nil, err
@@ -216,7 +231,7 @@ func (m *Manager) listTools(ctx context.Context, sess *session.Session, server s
 }
 
 // relist fetches the list again after a list_changed.
-func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *config.Entry) {
+func (m *Manager) relist(s *server, sess *hold, gen uint64, entry *config.Entry) {
 	ctx := m.ctx
 	if timeout := m.serverTimeout(&entry.Server); timeout > 0 {
 		var cancel context.CancelFunc

@@ -21,7 +21,7 @@ type server struct {
 	name     string
 	entry    *config.Entry
 	pinned   bool // given by the host itself: stays across reloads
-	session  *session.Session
+	session  *hold
 	cancel   context.CancelCauseFunc // of the attempt under way
 	ending   []<-chan struct{}       // attempts and sessions whose processes may still live
 	known    *toolSet
@@ -71,7 +71,7 @@ type event struct {
 	kind      evKind
 	gen       uint64
 	err       *fault.Error
-	session   *session.Session
+	session   *hold
 	tools     *toolSet
 	clean     *redactor
 	drift     *drift           // of evConnected and evRelisted
@@ -140,10 +140,10 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 		fx.run = append(fx.run, func() { cancel(errSuperseded) })
 	}
 	if a.close && s.session != nil {
-		old, grace := s.session, m.grace
+		old, grace, apart := s.session, m.grace, ev.kind == evRestart || ev.kind == evChanged
 		s.session = nil
 		s.ending = append(s.ending, old.Done())
-		fx.run = append(fx.run, func() { m.closeSession(old, grace) })
+		fx.run = append(fx.run, func() { m.closeSession(old, grace, apart) })
 	}
 	if s.timer != nil && (next.state != before.state || next.gen != before.gen || a.timer > 0) {
 		s.timer.Stop()
@@ -191,8 +191,8 @@ func (m *Manager) apply(s *server, ev event, fx *effects) action {
 }
 
 // closeSession ends a session. When the manager closes meanwhile, its grace holds.
-func (m *Manager) closeSession(old *session.Session, grace time.Duration) {
-	old.Close(grace)
+func (m *Manager) closeSession(old *hold, grace time.Duration, apart bool) {
+	old.Close(grace, apart)
 	safe.Go(nil, func() {
 		select {
 		case <-old.Done():
@@ -200,7 +200,7 @@ func (m *Manager) closeSession(old *session.Session, grace time.Duration) {
 			m.mu.Lock()
 			grace := m.grace
 			m.mu.Unlock()
-			old.Close(grace)
+			old.Close(grace, false)
 		}
 	})
 }
@@ -230,7 +230,7 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 		s.session, s.known, s.info, s.cancel = ev.session, ev.tools, ev.session.Info(), nil
 		s.clean, s.resolved = ev.clean, ev.from
 		s.took = now.Sub(s.began)
-		s.counters.connected(ev.session)
+		s.counters.connected(ev.session.Session)
 		m.noticeDrift(s, ev.drift)
 		m.timeIdle(s)
 		if n := m.opts.Limits.CallsPerServer; n > 0 && s.slots == nil {

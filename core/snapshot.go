@@ -54,7 +54,7 @@ type viewState struct {
 	again     bool // connecting, and not for the first time: err is why
 	gen       uint64
 	entry     *config.Entry
-	session   *session.Session    // only when ready
+	session   *hold               // only when ready
 	clean     *redactor           // of that session
 	slots     *semaphore.Weighted // for its calls; nil: no limit
 	info      session.Info

@@ -2,7 +2,6 @@ package core
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,7 +158,7 @@ func TestReplaceMember(t *testing.T) {
 			value = []byte(c.value)
 		}
 		if got := replaceMember([]byte(c.object), c.name, value); !bytes.Equal(got, []byte(c.want)) {
-			t.Error(fmt.Sprintf("%s: %s", c.object, got))
+			t.Errorf("%s: %s", c.object, got)
 		}
 	}
 }

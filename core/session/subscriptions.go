@@ -25,7 +25,8 @@ func (s *Session) watchSubscriptions(p *pending) {
 	}
 }
 
-func (s *Session) subscribed() bool {
+// Subscribed tells whether the host has subscriptions at the server.
+func (s *Session) Subscribed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.watched) > 0
