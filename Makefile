@@ -168,7 +168,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s), in seconds
 	while IFS=: read -r file _ line; do \
 	  name=$${line#func }; name=$${name%%(*}; found=1; \
 	  echo "fuzz $$(dirname $$file) $$name"; \
-	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
+	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s ./$$(dirname $$file); \
 	done < <(grep -rn --include='*_test.go' '^func Fuzz' core capi cmd internal); \
 	test $$found = 1 || { echo 'there are no fuzz targets'; exit 1; }
 	$(GO) test ./capi -run TestFuzzSubmit -fuzz-seconds $(FUZZTIME:s=) -fuzz-seed $$RANDOM

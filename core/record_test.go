@@ -175,3 +175,76 @@ func TestTraceThatCannotBeWritten(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
+
+// TestTraceOverEveryTransport: real processes and real sockets; a cancelled call and a
+// refusal over HTTP are told, headers never.
+func TestTraceOverEveryTransport(t *testing.T) {
+	modern := serveScript(t, mcptest.Script{Versions: []string{mcptest.Modern}}, nil)
+	legacy := serveScript(t, mcptest.Script{}, nil)
+	command, args, env := mcptest.Script{Name: "p", Noise: []string{"not a message"}}.Command()
+	file := filepath.Join(t.TempDir(), "t.jsonl")
+	r := openHTTP(t, map[string]any{
+		"modern":  map[string]any{"url": modern.URL, "headers": map[string]string{"X-Api-Key": "k3y-of-modern"}},
+		"legacy":  map[string]any{"url": legacy.URL + "?token=t0ken-in-url", "headers": map[string]string{"Authorization": "Bearer t0psecret"}},
+		"process": map[string]any{"command": command, "args": args, "env": env},
+	}, map[string]any{"trace": map[string]any{"file": file}})
+	r.must(VerbConnect, `{}`)
+	for _, name := range []string{"modern", "legacy", "process"} {
+		r.must(VerbCall, `{"server":"`+name+`","tool":"echo","arguments":{"said":"k3y-of-modern t0psecret t0ken-in-url"}}`)
+		ch, cancel := r.begin(VerbCall, `{"server":"`+name+`","tool":"hang"}`)
+		cancel()
+		if a := <-ch; a.st != ECanceled {
+			t.Errorf("%s: %s", name, a.raw)
+		}
+	}
+	if st := r.stats(); st.Trace == nil || st.Trace.Dropped != 0 || st.Trace.Records < 20 {
+		t.Errorf("%+v", st.Trace)
+	}
+	r.m.Close(2000)
+	got, err := trace.ReadFile(file, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"k3y-of", "t0psecret", "t0ken-in"} {
+		if strings.Contains(string(text), secret) {
+			t.Errorf("the trace holds %s", secret)
+		}
+	}
+	for server, want := range map[string][]string{
+		"modern":  {"dial", "probe", "list", "first_call", "close"},
+		"legacy":  {"dial", "probe", "handshake", "list", "first_call", "close"},
+		"process": {"spawn", "probe", "handshake", "list", "first_call", "close"},
+	} {
+		seq := sequence(got, server)
+		for _, phase := range want {
+			if !slices.Contains(seq, phase) {
+				t.Errorf("%s: no %s in %v", server, phase, seq)
+			}
+		}
+		var calls, answers int
+		for _, rec := range got.Records {
+			if rec.Server != server || rec.Method != "tools/call" {
+				continue
+			}
+			switch rec.Kind {
+			case "request":
+				calls++
+			case "response":
+				answers++
+				if rec.DurationMs == nil || rec.Outcome != trace.OutcomeOK || rec.Bytes == 0 {
+					t.Errorf("%s: %+v", server, rec)
+				}
+			}
+		}
+		if calls < 1 || calls > 2 || answers != 1 { // the cancelled one may not have left
+			t.Errorf("%s: %d calls, %d answers", server, calls, answers)
+		}
+	}
+	if i := slices.IndexFunc(got.Records, func(r trace.Record) bool { return r.Server == "process" && r.Phase == trace.PhaseClose }); i < 0 || !strings.Contains(got.Records[i].Detail, "lines were no messages") || got.Records[i].PID == 0 {
+		t.Error("the junk lines of the process are not told of")
+	}
+}

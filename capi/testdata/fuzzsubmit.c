@@ -30,6 +30,7 @@ enum { MOST = 512, TEXT = 1 << 14, TAGS = 512 };
 static char *corpus[MOST];
 static size_t lengths[MOST], count;
 static uint64_t seed, state;
+static unsigned strays; /* accepted under a tag that has no place in the book */
 static unsigned long long rounds, accepted, completed;
 
 static uint64_t next(void) { /* xorshift64*: a seed gives the same run everywhere */
@@ -125,8 +126,9 @@ static void drain(mcprt_mgr m, struct book *book, bool *closed) {
       mcprt_frame f;
       memcpy(&f, buf + at, sizeof f);
       CHECK(f.size >= sizeof f + f.len && f.size % 8 == 0 && at + f.size <= used);
-      if (f.kind == MCPRT_EV_DONE && f.tag <= MCPRT_TAG_MAX) {
-        CHECK(f.tag < TAGS && book[f.tag].open && !book[f.tag].held);
+      if (f.kind == MCPRT_EV_DONE && f.tag >= TAGS && f.tag <= MCPRT_TAG_MAX) CHECK(strays-- > 0);
+      if (f.kind == MCPRT_EV_DONE && f.tag < TAGS) {
+        CHECK(book[f.tag].open && !book[f.tag].held);
         CHECK(f.status != MCPRT_EINTERNAL);
         book[f.tag].open = false;
         completed++;
@@ -194,7 +196,8 @@ static void one_manager(void) {
         CHECK(tag > 0 && tag <= MCPRT_TAG_MAX);
         accepted++;
         if (tag < TAGS) book[tag] = (struct book){true, (flags & MCPRT_F_HOLD) != 0};
-        else (void)mcprt_cancel(m, tag, 0), tag = 0;
+        else if (flags & MCPRT_F_HOLD) (void)mcprt_cancel(m, tag, MCPRT_F_FORGET);
+        else strays++;
       }
     }
     }
@@ -212,6 +215,7 @@ static void one_manager(void) {
     }
     CHECK(!book[i].open);
   }
+  CHECK(strays == 0);
   free(text);
   mcprt_free(m);
   mcprt_buf_free(&out);

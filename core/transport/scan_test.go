@@ -114,7 +114,7 @@ func FuzzScan(f *testing.F) {
 		` {"id":1, "result" : -0.0E+1 ,"jsonrpc":"2.0"} `,
 		`{"jsonrpc":"2.0","id":1,"id":2,"result":"aaaaaaaaaaaaaaaaaa\\\"aaaaaaaaaa"}`,
 		`{"jsonrpc":"2.0","id":1,"result":[[[[{}]]]],"error":null}`,
-		"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\x80aaaaaaa\x1f\"}", `[]`, `{"\ud800":1}`, ``,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\x80aaaaaaa\x1f\"}", `{"jsonrpc":"2.0","id":""}`, `{"jsonrpc":"2.0","id":null}`, `[]`, `{"\ud800":1}`, ``,
 	} {
 		f.Add([]byte(s))
 	}
@@ -167,5 +167,6 @@ func expected(o map[string]json.RawMessage) (Message, bool) {
 	if m.Result != nil && string(m.Error) == "null" {
 		m.Error = nil
 	}
-	return m, m.ID != nil && (m.Result != nil || m.Error != nil)
+	// An answer that says nothing is one, too: its call must end.
+	return m, m.ID != nil && (string(m.ID) != "null" || m.Result != nil || m.Error != nil)
 }

@@ -500,8 +500,7 @@ def test_two_runtimes_share_a_server(options: Dict[str, Any]) -> None:
 
 
 def test_a_long_text_goes_to_a_file(options: Dict[str, Any], tmp_path: Path) -> None:
-    spill = {"over_bytes": 2000, "dir": tmp_path / "long"}
-    with Runtime(servers={"s": demo()}, spill=spill, **options) as rt:
+    with Runtime(servers={"s": demo()}, spill={"over_bytes": 2000, "dir": tmp_path / "long"}, **options) as rt:
         rt.connect()
         text = "0123456789" * 1000
         result = rt.call("mcp_s_echo", {"text": text})
