@@ -44,7 +44,19 @@ func (op *callOp) queue(ctx context.Context, v *serverView, deadline time.Time) 
 		wait, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	if err := v.slots.Acquire(wait, 1); err != nil {
+	op.m.mu.Lock()
+	s := op.m.servers[v.name]
+	if s != nil {
+		s.waiting++ // for mcprt/stats
+	}
+	op.m.mu.Unlock()
+	err := v.slots.Acquire(wait, 1)
+	if s != nil {
+		op.m.mu.Lock()
+		s.waiting--
+		op.m.mu.Unlock()
+	}
+	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}

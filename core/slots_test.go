@@ -45,6 +45,9 @@ func TestCallsPerServer(t *testing.T) {
 		if n := a.Counts().Calls["slow"]; n != 2 {
 			t.Errorf("%d calls run at once", n)
 		}
+		if a := r.must(VerbCall, `{"method":"mcprt/stats"}`); !strings.Contains(a.raw, `"queued":6`) {
+			t.Errorf("stats: %s", a.raw)
+		}
 		cancel()
 		got := map[int]end{}
 		for range 9 {
