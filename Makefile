@@ -38,7 +38,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc race sanitize soak fuzz lint lock install clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts race sanitize soak fuzz lint lock install clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -110,6 +110,7 @@ test: test-go test-python test-node test-real test-examples conformance ## Run e
 test-go: build ## Run the tests of the Go and C parts
 	@test -z "$${MCPRT_NO_VALGRIND:-}" || echo 'valgrind is not installed: the checks that need it are left out'
 	CGO_ENABLED=1 $(GO) test ./...
+	CGO_ENABLED=1 $(GO) test -tags mcprt_points -run 'TestPanic' ./core # bugs are injected at every layer
 
 test-python: build $(STAMPS)/python ## Run the tests of the Python package
 	cd bindings/python && PYTHONPATH=src ../../$(VENV)/bin/python -m pytest -q
@@ -139,9 +140,12 @@ conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAM
 test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples
 
-test-extra: sanitize test-browser test-gc ## Run what CI runs besides test: sanitize, test-browser, test-gc
+test-extra: sanitize test-browser test-gc test-hosts test-hosts ## Run what CI runs besides test: sanitize, test-browser, test-gc, test-hosts
 
 test-deep: race fuzz lint ## Run what takes long or analyses: race, fuzz, lint
+
+test-hosts: ## Let a hundred hosts exit, fork, exec, raise and be killed at random moments
+	MCPRT_TEST_HOSTS=100 $(GO) test -count=1 -run TestHosts ./capi
 
 # A browser cannot be installed into the project: it needs the system's libraries.
 test-browser: ## Run the tests of the pages in a headless Chromium (BROWSER)
@@ -154,6 +158,7 @@ test-gc: ## Run the tests of the core and the C boundary under a stressed garbag
 
 race: ## Run the Go tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -race -tags mcprt_points -run 'TestPanic' ./core
 
 sanitize: ## Run the C API's tests over the whole library under ASan with UBSan, and under the race detector
 	capi/testdata/sanitize.sh address
@@ -176,6 +181,8 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s), in seconds
 lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what static analysers find
 	@unformatted=$$(gofmt -l $(filter %.go,$(GO_SOURCES))); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags mcprt_points ./core/...
+	for os in darwin windows freebsd; do CGO_ENABLED=0 GOOS=$$os $(GO) vet ./core/... ./cmd/... || exit 1; done # what this machine cannot run
 	$(GO) run $(STATICCHECK) ./...
 	cd bindings/python && ../../$(VENV)/bin/python -m mypy
 	cd bindings/node && $(NPM) run types

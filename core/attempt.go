@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/session"
 	"github.com/mcprt/mcprt/core/trace"
 	"github.com/mcprt/mcprt/core/transport"
@@ -41,12 +41,18 @@ type attempt struct {
 
 func (at *attempt) run(ctx context.Context) {
 	defer close(at.done)
+	var c *connection
 	defer at.s.counters.fold()
 	defer func() {
 		if r := recover(); r != nil {
-			at.fail(fault.Caught(r, debug.Stack()))
+			bug := caught(r)
+			if c != nil {
+				c.session.Close(abortGrace, false)
+			}
+			at.fail(bug)
 		}
 	}()
+	safe.Point("core.attempt")
 	c, err := at.connect(ctx)
 	at.trace.End(err)
 	if err != nil {
@@ -58,7 +64,7 @@ func (at *attempt) run(ctx context.Context) {
 		<-c.session.Done()
 		return
 	}
-	c.save()
+	at.m.guard(c.save) // the server is ready, whatever becomes of the cache
 }
 
 // connection is what a successful attempt brings.
@@ -144,13 +150,19 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, clean.fault(cause(ctx, err))
 	}
+	kept := false
+	defer func() { // also after a bug
+		if !kept {
+			h.given.Store(true)
+			sess.Close(abortGrace, false)
+			<-sess.Done()
+		}
+	}()
 	list, err := at.m.listTools(ctx, sess, name)
 	if err != nil {
-		h.given.Store(true)
-		sess.Close(abortGrace, false)
-		<-sess.Done()
 		return nil, clean.fault(cause(ctx, err))
 	}
+	kept = true
 	tools := newToolSet(list.Tools, time.Now(), list.TTLMs)
 	return &connection{sess, tools, clean, resolved, m.compare(at.entry, tools), func() {
 		m.store.place(at.entry, resolved, principal(creds)).save(sess.Info(), list) // a sign-in by a file of another process may have come meanwhile
@@ -219,6 +231,7 @@ func startClock(dial transport.Dial, timeout time.Duration, cancel context.Cance
 
 // listTools asks for the tools and reports those that must not be used.
 func (m *Manager) listTools(ctx context.Context, sess *hold, server string) (*session.ToolList, error) {
+	safe.Point("core.list")
 	list, err := sess.ListTools(ctx)
 	if err != nil {
 		return nil, err
@@ -232,6 +245,11 @@ func (m *Manager) listTools(ctx context.Context, sess *hold, server string) (*se
 
 // relist fetches the list again after a list_changed.
 func (m *Manager) relist(s *server, sess *hold, gen uint64, entry *config.Entry) {
+	defer func() {
+		if r := recover(); r != nil { // else no other list would ever follow
+			m.fire(s, event{kind: evRelistFailed, gen: gen, err: caught(r)})
+		}
+	}()
 	ctx := m.ctx
 	if timeout := m.serverTimeout(&entry.Server); timeout > 0 {
 		var cancel context.CancelFunc
@@ -248,9 +266,11 @@ func (m *Manager) relist(s *server, sess *hold, gen uint64, entry *config.Entry)
 		return
 	}
 	if resolved, err := m.resolveKnown(entry); err == nil {
-		if creds, err := m.credentials.of(entry, resolved); err == nil {
-			m.store.place(entry, resolved, principal(creds)).save(sess.Info(), list)
-		}
+		m.guard(func() {
+			if creds, err := m.credentials.of(entry, resolved); err == nil {
+				m.store.place(entry, resolved, principal(creds)).save(sess.Info(), list)
+			}
+		})
 	}
 }
 

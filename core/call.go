@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/session"
 )
 
@@ -45,6 +45,7 @@ type callOp struct {
 	timeout time.Duration // from submit on; 0: none
 	resends int
 	signIns int                 // that this call has waited for
+	dying   *hold               // to be over before the call is sent again
 	slot    *semaphore.Weighted // of its server, which this call holds
 
 	mu       sync.Mutex
@@ -188,6 +189,7 @@ func (op *callOp) about(f *fault.Error) *fault.Error {
 // route sends the call at once where its server is ready, else it waits on a
 // goroutine of its own.
 func (op *callOp) route() {
+	safe.Point("core.call")
 	t, err := op.find(op.m.snap.Load())
 	if err != nil {
 		op.fail(err)
@@ -215,9 +217,14 @@ func (op *callOp) send(t target) bool {
 		op.giveSlot()
 		return false
 	}
+	begun := false
+	defer func() {
+		if !begun {
+			sess.Release()
+			op.giveSlot()
+		}
+	}()
 	if op.req.Method == "" && t.def == nil {
-		sess.Release()
-		op.giveSlot()
 		op.fail(op.gone(t))
 		return true
 	}
@@ -235,8 +242,6 @@ func (op *callOp) send(t target) bool {
 	if op.timeout > 0 {
 		c.Timeout, c.Spent = op.timeout, op.out.sent.Sub(op.began)
 		if c.Spent >= c.Timeout {
-			sess.Release()
-			op.giveSlot()
 			op.fail(op.late(t.view))
 			return true
 		}
@@ -245,8 +250,14 @@ func (op *callOp) send(t target) bool {
 		c.Progress = func(params []byte) { op.progress(params) }
 	}
 	c.Done = func(result []byte, err error) {
+		defer func() {
+			if r := recover(); r != nil { // whoever calls it could only end the session
+				op.fail(op.about(caught(r)))
+			}
+		}()
 		sess.Release()
 		op.giveSlot()
+		safe.Point("core.done")
 		if err == nil {
 			op.succeed(result)
 			return
@@ -254,6 +265,8 @@ func (op *callOp) send(t target) bool {
 		op.ended(t, err)
 	}
 	step := op.resends
+	safe.Point("core.send")
+	begun = true
 	stop := sess.Start(c)
 	if !op.during(step, stop) {
 		stop()
@@ -295,6 +308,9 @@ func (op *callOp) ended(t target, err error) {
 	unsent := session.NeverWritten(err)
 	if op.mayResend(t, unsent) && op.resends-op.signIns < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
+		if f.Code == fault.Exited { // a broken pipe is noticed before the end is: until then the server seems ready
+			op.dying = t.view.session
+		}
 		t.view.counters.resends.Add(1)
 		op.later()
 		return
@@ -312,7 +328,7 @@ func headerMismatch(f *fault.Error) bool {
 func (op *callOp) relist(t target) {
 	defer func() {
 		if r := recover(); r != nil {
-			op.fail(fault.Caught(r, debug.Stack()))
+			op.fail(caught(r))
 		}
 	}()
 	op.m.mu.Lock()
@@ -380,9 +396,10 @@ func (op *callOp) late(v *serverView) error {
 func (op *callOp) demand() {
 	defer func() {
 		if r := recover(); r != nil {
-			op.fail(fault.Caught(r, debug.Stack()))
+			op.fail(caught(r))
 		}
 	}()
+	safe.Point("core.demand")
 	ctx, stop := context.WithCancelCause(op.m.ctx)
 	defer stop(nil)
 	if !op.during(op.resends, func() { stop(errCanceled) }) {
@@ -392,6 +409,10 @@ func (op *callOp) demand() {
 		var deadline time.Time
 		if op.timeout > 0 {
 			deadline = op.began.Add(op.timeout)
+		}
+		if dying := op.dying; dying != nil {
+			op.dying = nil
+			_ = waitFor(ctx, dying.Done(), deadline, deadline.IsZero()) // what ended the wait ends the next one
 		}
 		view, asked, err := op.m.await(ctx, op.req.Server, deadline)
 		op.began = op.began.Add(asked) // a person's time is not the call's
@@ -452,6 +473,7 @@ func (m *Manager) awaitAfter(ctx context.Context, name string, deadline time.Tim
 		m.mu.Lock()
 		v := &serverView{viewState: s.view()}
 		stored, ch, asking := s.err, s.changed, s.asking
+		person := asking && s.prompted
 		if s.state == stateIdle && !refused {
 			// It went idle between the demand and now: ask again.
 			m.mu.Unlock()
@@ -466,10 +488,10 @@ func (m *Manager) awaitAfter(ctx context.Context, name string, deadline time.Tim
 			return v, asked, whyNot(v, stored)
 		}
 		began := time.Now()
-		if err := waitFor(ctx, ch, deadline.Add(asked), asking || deadline.IsZero()); err != nil {
+		if err := waitFor(ctx, ch, deadline.Add(asked), person || deadline.IsZero()); err != nil {
 			return v, asked, err
 		}
-		if asking {
+		if person {
 			asked += time.Since(began)
 		}
 	}

@@ -100,6 +100,7 @@ func (c *credentials) of(e *config.Entry, r *config.Resolved) (*auth.Credentials
 			c.m.store.report(diagnostic{Severity: "warning", Code: code, Server: e.Name, Message: message})
 		},
 		ClientMetadataURL: o.ClientMetadataURL, Listen: o.OpenBrowser != "never", Settings: settings,
+		Patience: c.m.startTimeout(&e.Server),
 	})
 	c.made[key] = made
 	return made, nil
@@ -306,6 +307,7 @@ func (op *callOp) stepUp(e *config.Entry, f *fault.Error) {
 // prompt shows a sign-in to the person: by the host, in the system's browser, or both.
 func (m *Manager) prompt(server string) auth.Ask {
 	return func(ctx context.Context, p auth.Prompt) (string, error) {
+		m.prompted(server)
 		if m.opts.Auth.OpenBrowser == "system" {
 			if err := m.browse(p.URL); err != nil && !m.answers("authorization") {
 				return "", err
@@ -323,6 +325,17 @@ func (m *Manager) prompt(server string) auth.Ask {
 			return "", fault.New(fault.NeedsAuth, fault.StageAuth, "the user declined to sign in")
 		}
 		return to, nil
+	}
+}
+
+// prompted: from now on a person is waited for, whose time is not that of the calls.
+func (m *Manager) prompted(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.servers[name]; s != nil && s.asking && !s.prompted {
+		s.prompted = true
+		close(s.changed)
+		s.changed = make(chan struct{})
 	}
 }
 

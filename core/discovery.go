@@ -12,12 +12,14 @@ import (
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/store"
 	"github.com/mcprt/mcprt/core/trace"
 )
 
 // discover reads every source. It changes no server. The caller holds discovering.
 func (m *Manager) discover(ctx context.Context) (*config.Result, error) {
+	safe.Point("core.discover")
 	trusted := m.store.trusted()
 	d := m.opts.Discovery
 	began := time.Now()
@@ -56,28 +58,25 @@ func startable(found *config.Result) map[string]*config.Entry {
 // get their new config or go. What runs goes on as it is until a reload.
 func (m *Manager) adopt(found *config.Result) {
 	entries := startable(found)
-	fx := m.newEffects()
-	m.mu.Lock()
-	m.found = found
-	for name, s := range m.servers {
-		if entries[name] == nil && !s.pinned && !s.state.running() {
-			m.apply(s, event{kind: evRemove}, fx)
+	m.change(func(fx *effects) {
+		m.found = found
+		for name, s := range m.servers {
+			if entries[name] == nil && !s.pinned && !s.state.running() {
+				m.apply(s, event{kind: evRemove}, fx)
+			}
 		}
-	}
-	for name, e := range entries {
-		s := m.servers[name]
-		switch {
-		case s == nil:
-			m.add(e, e.Origin.Level == config.LevelHost && e.Origin.Provider == "inline", fx)
-		case s.pinned, s.state.running():
-		default:
-			s.use(e)
-			fx.changed[s] = true
+		for name, e := range entries {
+			s := m.servers[name]
+			switch {
+			case s == nil:
+				m.add(e, e.Origin.Level == config.LevelHost && e.Origin.Provider == "inline", fx)
+			case s.pinned, s.state.running():
+			default:
+				s.use(e)
+				fx.changed[s] = true
+			}
 		}
-	}
-	m.publish(fx)
-	m.mu.Unlock()
-	m.finish(fx)
+	})
 }
 
 // add makes the record of a new server, under the lock.
@@ -137,22 +136,19 @@ func (m *Manager) addInline(raw []byte, rep *report) error {
 		return fault.New(fault.InvalidRequest, "", `"servers" is not understood: %w`, err)
 	}
 	resolved := m.resolveAll(entries)
-	fx := m.newEffects()
-	m.mu.Lock()
-	for _, e := range entries {
-		s := m.servers[e.Name]
-		if s == nil {
-			m.add(e, true, fx)
-			continue
+	m.change(func(fx *effects) {
+		for _, e := range entries {
+			s := m.servers[e.Name]
+			if s == nil {
+				m.add(e, true, fx)
+				continue
+			}
+			s.pinned = true
+			if !s.sameConfig(e, resolved[e]) {
+				m.apply(s, event{kind: evChanged, entry: e}, fx)
+			}
 		}
-		s.pinned = true
-		if !s.sameConfig(e, resolved[e]) {
-			m.apply(s, event{kind: evChanged, entry: e}, fx)
-		}
-	}
-	m.publish(fx)
-	m.mu.Unlock()
-	m.finish(fx)
+	})
 	return nil
 }
 
@@ -304,37 +300,31 @@ func (m *Manager) checkTrust() {
 		return
 	}
 	recorded() // reads a file: not under the lock
-	fx := m.newEffects()
-	m.mu.Lock()
-	next := *m.found
-	next.Entries = nil
-	for _, e := range m.found.Entries {
-		next.Entries = append(next.Entries, turn(e))
-	}
-	m.found = &next
-	for _, s := range m.servers {
-		if e := turn(s.entry); e != s.entry {
-			s.use(e)
-			fx.changed[s] = true
+	m.change(func(fx *effects) {
+		next := *m.found
+		next.Entries = nil
+		for _, e := range m.found.Entries {
+			next.Entries = append(next.Entries, turn(e))
 		}
-	}
-	m.publish(fx)
-	m.mu.Unlock()
-	m.finish(fx)
+		m.found = &next
+		for _, s := range m.servers {
+			if e := turn(s.entry); e != s.entry {
+				s.use(e)
+				fx.changed[s] = true
+			}
+		}
+	})
 }
 
 // startTrusted starts the servers that waited for this hash.
 func (m *Manager) startTrusted(hash string) {
-	fx := m.newEffects()
-	m.mu.Lock()
-	for _, s := range m.servers {
-		if s.state == stateNeedsTrust && s.entry.Trusted && s.entry.Hash == hash {
-			m.apply(s, event{kind: evStart}, fx)
+	m.change(func(fx *effects) {
+		for _, s := range m.servers {
+			if s.state == stateNeedsTrust && s.entry.Trusted && s.entry.Hash == hash {
+				m.apply(s, event{kind: evStart}, fx)
+			}
 		}
-	}
-	m.publish(fx)
-	m.mu.Unlock()
-	m.finish(fx)
+	})
 }
 
 // lookUpLazy reads the cache for a lazy server, to know whether it need be started.

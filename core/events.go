@@ -7,6 +7,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // notice is one event for the host, encoded outside the lock.
@@ -96,7 +97,10 @@ func (m *Manager) flush() {
 		m.outbox = nil
 		m.mu.Unlock()
 		for _, n := range batch {
-			m.guard(func() { m.host.Notice(n.encode()) })
+			m.guard(func() {
+				safe.Point("core.event")
+				m.host.Notice(n.encode())
+			})
 		}
 		m.mu.Lock()
 	}

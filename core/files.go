@@ -11,6 +11,7 @@ import (
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/session"
 	"github.com/mcprt/mcprt/core/store"
 )
@@ -137,10 +138,19 @@ func principalValues(r *config.Resolved) []string {
 	return out
 }
 
-func (c cached) load() *stored {
+func (c cached) load() (found *stored) {
 	if c.cache == nil {
 		return nil
 	}
+	safe.Do(func(bug *fault.Error) {
+		found = nil
+		c.f.note("cache_unavailable", "", "the tool cache cannot be read: "+bug.Message)
+	}, func() { found = c.read() })
+	return found
+}
+
+func (c cached) read() *stored {
+	safe.Point("store.load")
 	list, note, err := c.cache.Get(c.key)
 	switch {
 	case err != nil:
@@ -167,6 +177,7 @@ func (c cached) save(info session.Info, list *session.ToolList) {
 	if c.cache == nil {
 		return
 	}
+	safe.Point("store.save")
 	raw := make([]json.RawMessage, 0, len(list.Tools))
 	for _, t := range list.Tools {
 		raw = append(raw, t.Raw)

@@ -58,6 +58,11 @@ func (h *helpers) known(command string) (string, error) {
 // get gives what a command prints. It is called by the start of a trusted server
 // only, and never under a lock.
 func (h *helpers) get(ctx context.Context, command string) (string, error) {
+	return h.getIn(ctx, command, false)
+}
+
+// getIn is get for a command that must not see the host's terminal, if session is set.
+func (h *helpers) getIn(ctx context.Context, command string, session bool) (string, error) {
 	h.mu.Lock()
 	if out, ok := h.printed[command]; ok {
 		h.mu.Unlock()
@@ -73,7 +78,7 @@ func (h *helpers) get(ctx context.Context, command string) (string, error) {
 	}
 	run.waiters++
 	h.mu.Unlock()
-	if begin && !h.m.goSafe(func() { h.run(work, command, run) }) {
+	if begin && !h.m.goSafe(func() { h.run(work, command, session, run) }) {
 		h.over(command, run, "", errClosed)
 	}
 	select {
@@ -92,7 +97,7 @@ func (h *helpers) get(ctx context.Context, command string) (string, error) {
 	return "", context.Cause(ctx)
 }
 
-func (h *helpers) run(ctx context.Context, command string, run *helping) {
+func (h *helpers) run(ctx context.Context, command string, session bool, run *helping) {
 	out, err := "", error(nil)
 	defer func() { h.over(command, run, out, err) }()
 	select {
@@ -105,7 +110,7 @@ func (h *helpers) run(ctx context.Context, command string, run *helping) {
 	safe.Do(func(bug *fault.Error) { err = bug }, func() {
 		var printed []byte
 		printed, err = transport.Helper{Command: command, Env: h.m.env.ChildEnv(config.EnvPolicy{}, nil), Dir: h.m.opts.Cwd,
-			Limit: helperBytes, Timeout: helperTimeout}.Output(ctx)
+			Limit: helperBytes, Timeout: helperTimeout, Session: session}.Output(ctx)
 		if out = strings.TrimSpace(string(printed)); err == nil && out == "" {
 			err = errors.New("printed nothing")
 		}

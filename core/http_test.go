@@ -110,7 +110,7 @@ func TestRemoteRestart(t *testing.T) {
 	defer first.Close()
 	r := openHTTP(t, map[string]any{"s": map[string]any{"url": first.URL}}, nil)
 	r.must(VerbConnect, `{}`)
-	address := first.Server.Listener.Addr().String()
+	address := first.Listener.Addr().String()
 	first.Close()
 	done, _ := r.begin(VerbCall, `{"server":"s","tool":"add","arguments":{"a":40,"b":2},"timeoutMs":20000,"retry":"always"}`) // it may have met a connection that was just dying
 	time.Sleep(100 * time.Millisecond)
@@ -120,7 +120,7 @@ func TestRemoteRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := &httptest.Server{Listener: listener, Config: &http.Server{Handler: second.Server.Config.Handler}}
+	again := &httptest.Server{Listener: listener, Config: &http.Server{Handler: second.Server.Handler}}
 	again.Start()
 	defer again.Close()
 	defer r.m.Close(0)
@@ -246,7 +246,7 @@ func TestRemoteConfig(t *testing.T) {
 // A private authority is trusted where the config names it, and a proxy is used but for loopback.
 func TestRemoteTLSAndProxy(t *testing.T) {
 	plain := serveScript(t, mcptest.Script{}, nil)
-	secure := httptest.NewUnstartedServer(plain.Server.Config.Handler)
+	secure := httptest.NewUnstartedServer(plain.Server.Handler)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
@@ -262,7 +262,7 @@ func TestRemoteTLSAndProxy(t *testing.T) {
 		proxied = append(proxied, r.URL.Host)
 		mu.Unlock()
 		r.URL.Host = ""
-		plain.Server.Config.Handler.ServeHTTP(w, r)
+		plain.Server.Handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(proxy.Close)
 	r := openHTTP(t, map[string]any{

@@ -32,18 +32,16 @@ func (m *Manager) timeIdle(s *server) {
 // lookIdle stops a server that was not used for its time, and looks again later
 // else. Its tools stay, deferred, and the next call starts it.
 func (m *Manager) lookIdle(s *server, gen uint64, timeout time.Duration) {
-	fx := m.newEffects()
-	m.mu.Lock()
-	if s.gen == gen && s.state == stateReady && s.idle != nil {
+	m.change(func(fx *effects) {
+		if s.gen != gen || s.state != stateReady || s.idle == nil {
+			return
+		}
 		unused := s.session.Idle()
 		// Under the lock: a call that finds the session retired waits for this change.
 		if unused >= timeout && s.session.TryRetire() {
 			m.apply(s, event{kind: evIdle, gen: gen}, fx)
-			m.publish(fx)
-		} else {
-			s.idle.Reset(max(timeout-unused, time.Millisecond))
+			return
 		}
-	}
-	m.mu.Unlock()
-	m.finish(fx)
+		s.idle.Reset(max(timeout-unused, time.Millisecond))
+	})
 }

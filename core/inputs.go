@@ -73,6 +73,7 @@ func (m *Manager) inquire(s *server, fx *effects) {
 	ctx, cancel := context.WithCancelCause(m.ctx)
 	s.cancel = cancel
 	gen, entry, stored, began := s.gen, s.entry, s.err, s.began
+	s.prompted = s.state != stateNeedsAuth // a sign-in asks servers first
 	ask, failed := m.askInputs, "server %q needs a value that the host must give, and it gave none: %s"
 	if s.state == stateNeedsAuth {
 		ask, failed = func(ctx context.Context, e *config.Entry, stored *fault.Error) error {
@@ -97,7 +98,12 @@ func (m *Manager) inquire(s *server, fx *effects) {
 }
 
 // askInputs asks for one input after the other.
-func (m *Manager) askInputs(ctx context.Context, e *config.Entry, stored *fault.Error) error {
+func (m *Manager) askInputs(ctx context.Context, e *config.Entry, stored *fault.Error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = caught(r)
+		}
+	}()
 	list := stored.Data.Inputs
 	if len(list) > maxQuestions {
 		return fault.New(fault.TooLarge, fault.StageConfig, "it needs %d inputs; at most %d are asked for", len(list), maxQuestions)

@@ -52,6 +52,7 @@ type Options struct {
 	Share      bool
 	Watch      string // "off", "notify", "apply"
 	Pinning    string // "off", "report"
+	LoginPath  bool
 	Spill      *SpillOptions
 	Trace      *TraceOptions
 	Log        LogOptions
@@ -316,6 +317,7 @@ func (o *Options) readExtras(r *optionReader) {
 	})
 	r.word("watch", &o.Watch, "off", "notify", "apply")
 	r.word("pinning", &o.Pinning, "off", "report")
+	r.bool("loginPath", &o.LoginPath)
 	r.object("spill", func(r *optionReader) {
 		o.Spill = &SpillOptions{}
 		r.need("overBytes")

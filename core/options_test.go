@@ -57,7 +57,7 @@ func TestDefaultsAreTheContracts(t *testing.T) {
 		Limits:      LimitOptions{MessageBytes: 67108864, Pages: 1000, Tools: 50000, ConfigBytes: 67108864},
 		Answers:     []string{}, ClientInfo: session.ClientInfo{Name: "mcprt", Version: Version},
 		Auth:      AuthOptions{Store: "auto", OpenBrowser: "host"},
-		EnvPolicy: config.EnvPolicy{}, Share: false, Watch: "off", Pinning: "off",
+		EnvPolicy: config.EnvPolicy{}, Share: false, Watch: "off", Pinning: "off", LoginPath: false,
 		Log: LogOptions{"warn"},
 	}
 	got, found := mustParse(t, `{`+noEnv+`}`)
@@ -71,7 +71,7 @@ func TestDefaultsAreTheContracts(t *testing.T) {
 	for _, raw := range []string{
 		`{"cwd":null,"servers":null,"timeoutMs":null,"discovery":null,"cache":{"dir":null,"ttlMs":null},"answers":null,"envPolicy":null,"spill":null,"trace":null,"runtime":{"gcPercent":null},` + noEnv + `}`,
 		`{"startupTimeoutMs":250,"uncached":"wait","gate":"timer","timeoutMs":30000,"discovery":{"project":true,"user":"own","filterExa":false},"auth":{"store":"auto","redirectPort":0,"openBrowser":"host"},"share":false,
-		  "watch":"off","pinning":"off","envPolicy":"inherit","log":{"level":"warn"},"runtime":{},` + noEnv + `}`,
+		  "watch":"off","pinning":"off","loginPath":false,"envPolicy":"inherit","log":{"level":"warn"},"runtime":{},` + noEnv + `}`,
 		" \n\t{" + noEnv + "} ",
 	} {
 		if got, found := mustParse(t, raw); !reflect.DeepEqual(got, want) || len(found) != 0 {
@@ -106,7 +106,7 @@ func TestEveryOption(t *testing.T) {
 		"toolNames": {"prefix": "", "maxLength": 128}, "limits": {"messageBytes": 1024, "pages": 3, "tools": 4, "configBytes": 2048, "callsPerServer": 5},
 		"answers": ["roots", "input"], "clientInfo": {"name": "n", "version": "v"},
 		"auth": {"store": "memory", "dir": "/d", "clientMetadataUrl": "https://c", "redirectUri": "http://r", "redirectPort": 65535, "openBrowser": "never"},
-		"envPolicy": {"allow": ["LC_*"]}, "share": true, "watch": "apply", "pinning": "report",
+		"envPolicy": {"allow": ["LC_*"]}, "share": true, "watch": "apply", "pinning": "report", "loginPath": true,
 		"spill": {"overBytes": 1024, "dir": "/s", "quotaBytes": 1}, "trace": {"file": "/t", "maxBytes": 65536, "payloadBytes": 0}, "log": {"level": "debug"},
 		"runtime": {"maxProcs": 2, "memoryLimit": 1073741824, "gcPercent": -1}}`)
 	off := -1
@@ -121,7 +121,7 @@ func TestEveryOption(t *testing.T) {
 		ToolNames:   ToolNameOptions{"", 128}, Limits: LimitOptions{1024, 3, 4, 2048, 5},
 		Answers: []string{"roots", "input"}, ClientInfo: session.ClientInfo{Name: "n", Version: "v"},
 		Auth:      AuthOptions{"memory", "/d", "https://c", "http://r", 65535, "never"},
-		EnvPolicy: config.EnvPolicy{Allow: []string{"LC_*"}}, Share: true, Watch: "apply", Pinning: "report",
+		EnvPolicy: config.EnvPolicy{Allow: []string{"LC_*"}}, Share: true, Watch: "apply", Pinning: "report", LoginPath: true,
 		Spill: &SpillOptions{1024, "/s", 1}, Trace: &TraceOptions{"/t", 65536, 0}, Log: LogOptions{"debug"},
 		Runtime: RuntimeOptions{2, 1 << 30, &off},
 	}
@@ -202,7 +202,7 @@ func TestWrongTypes(t *testing.T) {
 		"cache.enabled": "a boolean", "reconnect": "", "lazy": "a boolean", "idleTimeoutMs": "a number", "maxConcurrentStarts": "", "maxInFlight": "", "queueBytes": "a number", "maxNotices": "",
 		"noticeBytes": "a number", "toolNames": "", "toolNames.prefix": "string", "toolNames.maxLength": "", "limits": "", "limits.messageBytes": "a number", "limits.pages": "", "limits.tools": "", "limits.callsPerServer": "",
 		"limits.configBytes": "a number", "answers": "an array", "clientInfo": "", "clientInfo.name": "string", "clientInfo.version": "string", "auth": "", "auth.store": "", "auth.dir": "string",
-		"auth.clientMetadataUrl": "string", "auth.redirectUri": "string", "auth.redirectPort": "", "auth.openBrowser": "", "envPolicy": "", "share": "a boolean", "watch": "", "pinning": "", "spill": "",
+		"auth.clientMetadataUrl": "string", "auth.redirectUri": "string", "auth.redirectPort": "", "auth.openBrowser": "", "envPolicy": "", "share": "a boolean", "watch": "", "pinning": "", "loginPath": "a boolean", "spill": "",
 		"trace": "", "trace.file": "string", "log": "", "log.level": "", "runtime": "", "runtime.maxProcs": "", "runtime.memoryLimit": "a number", "runtime.gcPercent": "",
 	} {
 		for kind, value := range kinds {

@@ -164,23 +164,20 @@ func (m *Manager) approve(hash string) error {
 	if err != nil {
 		return fault.New(fault.Config, fault.StageConfig, "the approved tools cannot be recorded: %w", err)
 	}
-	fx := m.newEffects()
-	m.mu.Lock()
 	var name string
 	var live *toolSet
-	for _, s := range m.servers {
-		if s.entry.Hash != hash {
-			continue
+	m.change(func(fx *effects) {
+		for _, s := range m.servers {
+			if s.entry.Hash != hash {
+				continue
+			}
+			if s.state == stateReady {
+				name, live = s.name, s.known
+			}
+			s.drift = nil
+			fx.changed[s] = true
 		}
-		if s.state == stateReady {
-			name, live = s.name, s.known
-		}
-		s.drift = nil
-		fx.changed[s] = true
-	}
-	m.publish(fx)
-	m.mu.Unlock()
-	m.finish(fx)
+	})
 	if live != nil {
 		err = pins.Set(hash, pinOf(name, live))
 	} else {

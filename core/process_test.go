@@ -17,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
+	hostMain()
 	os.Exit(m.Run())
 }
 
@@ -135,5 +136,31 @@ func TestSecretsInFailures(t *testing.T) {
 	}
 	if strings.Contains(a.raw, secret) {
 		t.Errorf("the secret is in %s", a.raw)
+	}
+}
+
+// TestCallToADyingServer: a call that meets a broken pipe, before the end of the server
+// is known, was never written: it waits for the next process and is sent to that.
+func TestCallToADyingServer(t *testing.T) {
+	// A shell reads no further than a line, so that its stdin is closed before the next call.
+	const server = `while read -r line; do
+		id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+		case $line in
+		*'"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
+		*'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}\n' "$id" ;;
+		*'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"shut","inputSchema":{"type":"object"}},{"name":"hi","inputSchema":{"type":"object"}}]}}\n' "$id" ;;
+		*'"shut"'*) exec <&-; printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n' "$id"; sleep 0.4; exit 0 ;;
+		*'"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"hello"}]}}\n' "$id" ;;
+		esac
+	done`
+	r := newProcessRig(t, nil, map[string]any{"server s": map[string]any{"command": "/bin/sh", "args": []string{"-c", server}}})
+	connected(t, r, "s")
+	for range 2 {
+		if a := r.do(VerbCall, `{"server":"s","tool":"shut","arguments":{}}`); a.st != OK {
+			t.Fatal(a.raw)
+		}
+		if a := r.do(VerbCall, `{"server":"s","tool":"hi","arguments":{},"retry":"never"}`); a.st != OK || !strings.Contains(a.raw, "hello") {
+			t.Errorf("%s", a.raw)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // ask is one question to the host that is open.
@@ -78,6 +79,14 @@ func (m *Manager) question(ctx context.Context, server, method string, params []
 	tag := TagMax + m.lastAsk
 	m.asks[tag] = a
 	m.mu.Unlock()
+	ended := false
+	defer func() {
+		if !ended { // a bug
+			m.take(tag)
+			m.host.RequestDone(tag, EInternal)
+		}
+	}()
+	safe.Point("core.ask")
 	b := append([]byte(`{"type":`), rawjson.AppendString(nil, method)...)
 	b = append(append(b, `,"server":`...), rawjson.AppendString(nil, server)...)
 	b = append(append(b, `,"params":`...), cloneOrNull(params)...)
@@ -106,6 +115,7 @@ func (m *Manager) question(ctx context.Context, server, method string, params []
 	if !answered && m.take(tag) == nil { // it was answered in the same moment: the answer counts
 		got = <-a.answer
 	}
+	ended = true
 	m.host.RequestDone(tag, got.status)
 	if got.err != nil {
 		return nil, got.err
@@ -119,13 +129,21 @@ func (m *Manager) question(ctx context.Context, server, method string, params []
 // Answer passes the host's reply to a request: {"result":{…}} or
 // {"error":{"code","message"}}. ETag: that request is over. EInval: the reply is
 // not of that shape; the request has ended with it.
-func (m *Manager) Answer(tag uint64, reply []byte) Status {
+func (m *Manager) Answer(tag uint64, reply []byte) (st Status) {
 	a := m.take(tag)
 	if a == nil {
 		return ETag
 	}
-	got := readAnswer(a.method, reply)
-	a.answer <- got
+	var got answer
+	defer func() {
+		if r := recover(); r != nil { // who asked waits for an answer
+			got = answer{status: EInternal, err: caught(r)}
+		}
+		a.answer <- got
+		st = got.status
+	}()
+	safe.Point("core.answer")
+	got = readAnswer(a.method, reply)
 	return got.status
 }
 

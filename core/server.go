@@ -32,6 +32,7 @@ type server struct {
 	err      *fault.Error
 	began    time.Time // of the current attempt
 	took     time.Duration
+	prompted bool                // while asking: a person is waited for by now
 	waiting  int                 // calls that wait for this server
 	changed  chan struct{}       // closed and replaced at each change of state
 	timer    *time.Timer         // evRetry or evRelistAgain
@@ -86,36 +87,21 @@ type effects struct {
 	changed map[*server]bool
 	wake    []chan struct{}
 	run     []func()
+	bug     *fault.Error // the first one on the way
 }
 
 func (m *Manager) newEffects() *effects { return &effects{changed: map[*server]bool{}} }
 
 // fire is the only door to a server's state: lock, step, publish, unlock, then
-// wake who waits and start what the step asks for. A woken caller always sees
-// the change.
-func (m *Manager) fire(s *server, ev event) action {
-	fx := m.newEffects()
-	m.mu.Lock()
-	a := m.apply(s, ev, fx)
-	m.publish(fx)
-	m.mu.Unlock()
-	m.finish(fx)
+// wake who waits and start what the step asks for.
+func (m *Manager) fire(s *server, ev event) (a action) {
+	m.change(func(fx *effects) { a = m.apply(s, ev, fx) })
 	return a
 }
 
-// finish runs the effects of one or more changes. Never under the lock.
-func (m *Manager) finish(fx *effects) {
-	for _, ch := range fx.wake {
-		close(ch)
-	}
-	for _, f := range fx.run {
-		f()
-	}
-	m.flush()
-}
-
-// apply makes one step under the lock and notes what has to follow.
-func (m *Manager) apply(s *server, ev event, fx *effects) action {
+// step is apply without its guard.
+func (m *Manager) step(s *server, ev event, fx *effects) action {
+	safe.Point("core.step")
 	if m.closing != nil { // who was about to change something when the manager closed can only end it
 		ev = event{kind: evRemove}
 	}
@@ -286,6 +272,7 @@ func (m *Manager) publish(fx *effects) {
 	if len(fx.changed) == 0 && !drop {
 		return
 	}
+	safe.Point("core.publish")
 	next := old.build(old.rev+1, m.servers, fx.changed, m.names)
 	if drop {
 		next.forgetAliases(old)

@@ -380,3 +380,27 @@ func TestUntrustedIsNotRun(t *testing.T) {
 		t.Error("the approved server was not run")
 	}
 }
+
+// TestHundredAtOnce: a hundred servers start together and are closed together, in the
+// time of one, though half of them ignore EOF and SIGTERM.
+func TestHundredAtOnce(t *testing.T) {
+	mark, options := newMark(), map[string]any{}
+	for i := range 100 {
+		s := mcptest.Script{Name: fmt.Sprintf("s%02d", i), Tools: []string{mcptest.Tool("echo")}, IgnoreEOF: i%2 == 0, IgnoreTerm: i%4 == 0}
+		options["server "+s.Name] = marked(s, mark)
+	}
+	options["timeoutMs"] = 60_000
+	r := newProcessRig(t, nil, options)
+	if a := r.must(VerbConnect, `{"startupTimeoutMs":0}`); len(a.names("connected")) != 100 || len(processes(t, mark)) != 100 {
+		t.Errorf("%d connected, %d processes", len(a.names("connected")), len(processes(t, mark)))
+	}
+	start := time.Now()
+	r.m.Close(500)
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("close took %v", took)
+	}
+	eventually(t, 2*time.Second, "no process is left", func() bool { return len(processes(t, mark)) == 0 })
+	if z := zombies(t, os.Getpid()); len(z) > 0 {
+		t.Errorf("not reaped: %q", z)
+	}
+}

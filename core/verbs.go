@@ -14,6 +14,7 @@ import (
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // parseRequest decodes one of our own requests. Unknown members are ignored, so
@@ -211,14 +212,11 @@ func (m *Manager) startAll(chosen []*server, kind evKind, authorize []string) {
 	for _, s := range chosen {
 		m.lookUpLazy(s)
 	}
-	fx := m.newEffects()
-	m.mu.Lock()
-	for _, s := range chosen {
-		m.apply(s, event{kind: kind, authorize: slices.Contains(authorize, s.name)}, fx)
-	}
-	m.publish(fx)
-	m.mu.Unlock()
-	m.finish(fx)
+	m.change(func(fx *effects) {
+		for _, s := range chosen {
+			m.apply(s, event{kind: kind, authorize: slices.Contains(authorize, s.name)}, fx)
+		}
+	})
 }
 
 // reloadVerb reads all sources and applies what changed.
@@ -236,26 +234,35 @@ func (m *Manager) reloadVerb(ctx context.Context, req []byte) (Reply, error) {
 		return Reply{}, fault.New(fault.InvalidRequest, "", `"mode" is "diff" or "full"`)
 	}
 	rep := newReport(began)
-	m.discovering.Lock()
-	found, err := m.discover(ctx)
+	chosen, err := m.rediscover(ctx, r.Mode == "full", rep)
 	if err != nil {
-		m.discovering.Unlock()
-		if ctx.Err() != nil {
-			return Reply{}, context.Cause(ctx)
-		}
-		rep.errors[".mcp.json"] = fault.From(err)
-		rep.changes = &changes{}
-		return m.reply(rep, r.Tools == nil || *r.Tools), nil
+		return Reply{}, err
 	}
-	rep.diagnostics = append(rep.diagnostics, found.Diagnostics...)
-	rep.invalid(found, nil)
-	chosen := m.applyReload(found, r.Mode == "full", rep)
-	m.discovering.Unlock()
 	if err := m.wait(ctx, chosen, g); err != nil {
 		return Reply{}, err
 	}
 	rep.tried = names(chosen)
 	return m.reply(rep, r.Tools == nil || *r.Tools), nil
+}
+
+// rediscover reads all sources and applies what changed. A failure of discovery as a
+// whole changes nothing, and is in the report.
+func (m *Manager) rediscover(ctx context.Context, full bool, rep *report) ([]*server, error) {
+	m.discovering.Lock()
+	defer m.discovering.Unlock()
+	safe.Point("core.reload")
+	found, err := m.discover(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		rep.errors[".mcp.json"] = fault.From(err)
+		rep.changes = &changes{}
+		return nil, nil
+	}
+	rep.diagnostics = append(rep.diagnostics, found.Diagnostics...)
+	rep.invalid(found, nil)
+	return m.applyReload(found, full, rep), nil
 }
 
 // applyReload makes the running set the found one, in one change of state.
@@ -266,55 +273,52 @@ func (m *Manager) applyReload(found *config.Result, full bool, rep *report) []*s
 	entries := startable(found)
 	resolved := m.resolveAll(slices.Collect(maps.Values(entries)))
 	var lazy []*server
-	fx := m.newEffects()
-	m.mu.Lock()
-	m.found = found
-	m.dropAliases = true
 	var chosen []*server
-	for name, s := range m.servers {
-		if entries[name] == nil && !s.pinned {
-			c.Removed = append(c.Removed, name)
-			m.apply(s, event{kind: evRemove}, fx)
+	m.change(func(fx *effects) {
+		m.found = found
+		m.dropAliases = true
+		for name, s := range m.servers {
+			if entries[name] == nil && !s.pinned {
+				c.Removed = append(c.Removed, name)
+				m.apply(s, event{kind: evRemove}, fx)
+			}
 		}
-	}
-	for name, e := range entries {
-		s := m.servers[name]
-		switch {
-		case s == nil:
-			c.Added = append(c.Added, name)
-			s = m.add(e, false, fx)
-			lazy = append(lazy, s)
-			continue
-		case s.pinned:
-			continue
-		}
-		kind := evKept
-		if !s.sameConfig(e, resolved[e]) {
-			kind = evChanged
-			c.Changed = append(c.Changed, name)
-		} else {
-			c.Kept = append(c.Kept, name)
-		}
-		if full {
-			kind = evRestart
-		}
-		m.apply(s, event{kind: kind, entry: e}, fx)
-		chosen = append(chosen, s)
-	}
-	for name, s := range m.servers {
-		if s.pinned {
-			c.Kept = append(c.Kept, name)
+		for name, e := range entries {
+			s := m.servers[name]
+			switch {
+			case s == nil:
+				c.Added = append(c.Added, name)
+				s = m.add(e, false, fx)
+				lazy = append(lazy, s)
+				continue
+			case s.pinned:
+				continue
+			}
 			kind := evKept
+			if !s.sameConfig(e, resolved[e]) {
+				kind = evChanged
+				c.Changed = append(c.Changed, name)
+			} else {
+				c.Kept = append(c.Kept, name)
+			}
 			if full {
 				kind = evRestart
 			}
-			m.apply(s, event{kind: kind}, fx)
+			m.apply(s, event{kind: kind, entry: e}, fx)
 			chosen = append(chosen, s)
 		}
-	}
-	m.publish(fx)
-	m.mu.Unlock()
-	m.finish(fx)
+		for name, s := range m.servers {
+			if s.pinned {
+				c.Kept = append(c.Kept, name)
+				kind := evKept
+				if full {
+					kind = evRestart
+				}
+				m.apply(s, event{kind: kind}, fx)
+				chosen = append(chosen, s)
+			}
+		}
+	})
 	m.startAll(lazy, evStart, nil)
 	for _, list := range []*[]string{&c.Added, &c.Removed, &c.Changed, &c.Kept} {
 		slices.Sort(*list)
@@ -331,26 +335,28 @@ func (m *Manager) disconnectVerb(ctx context.Context, req []byte) (Reply, error)
 	if err := parseRequest(req, &r); err != nil {
 		return Reply{}, err
 	}
-	fx := m.newEffects()
 	stopped := []string{}
 	var ending []<-chan struct{}
-	m.mu.Lock()
-	if r.Server != nil && m.servers[*r.Server] == nil {
-		m.mu.Unlock()
+	var grace time.Duration
+	known := true
+	m.change(func(fx *effects) {
+		safe.Point("core.disconnect")
+		if known = r.Server == nil || m.servers[*r.Server] != nil; !known {
+			return
+		}
+		for name, s := range m.servers {
+			if r.Server != nil && name != *r.Server {
+				continue
+			}
+			m.apply(s, event{kind: evDisconnect}, fx)
+			stopped = append(stopped, name)
+			ending = append(ending, s.ending...)
+		}
+		grace = m.grace
+	})
+	if !known {
 		return Reply{}, m.unknownServer(m.snap.Load(), *r.Server)
 	}
-	for name, s := range m.servers {
-		if r.Server != nil && name != *r.Server {
-			continue
-		}
-		m.apply(s, event{kind: evDisconnect}, fx)
-		stopped = append(stopped, name)
-		ending = append(ending, s.ending...)
-	}
-	grace := m.grace
-	m.publish(fx)
-	m.mu.Unlock()
-	m.finish(fx)
 	limit := time.NewTimer(grace + time.Second)
 	defer limit.Stop()
 	for _, ch := range ending {

@@ -217,27 +217,10 @@ func (c configChanged) encode() []byte { return encode(c) }
 // refresh reads all sources after files changed, applies the difference if that is
 // wanted, and tells the host. false: nothing could be read.
 func (m *Manager) refresh(ctx context.Context, paths []string) bool {
-	m.discovering.Lock()
-	found, err := m.discover(ctx)
-	if err != nil {
-		m.discovering.Unlock()
-		if ctx.Err() == nil {
-			m.tell(diagnosticNotice{diagnostic{Severity: "error", Code: "discovery_failed", Path: ".mcp.json", Message: err.Error()}})
-		}
+	found, c := m.rediscoverFor(ctx, paths)
+	if found == nil {
 		return false
 	}
-	c := differences(m.watcher.settled(), found, paths)
-	m.watcher.settle(found)
-	switch {
-	case m.opts.Watch != "apply":
-	case c.none(): // such as a tool's own notes in its config file: no reason to start what has failed
-		m.adopt(found)
-	default:
-		rep := newReport(time.Now())
-		m.applyReload(found, false, rep)
-		c = rep.changes
-	}
-	m.discovering.Unlock()
 	said := 0
 	for _, d := range found.Diagnostics {
 		if said < maxWatchNotices && d.Severity != config.SeverityNote && slices.Contains(paths, d.Path) {
@@ -250,6 +233,31 @@ func (m *Manager) refresh(ctx context.Context, paths []string) bool {
 		m.tell(configChanged{"config_changed", m.opts.Watch == "apply", paths, c.Added, c.Removed, c.Changed})
 	}
 	return true
+}
+
+// rediscoverFor gives nil, and has told the host, where nothing could be read.
+func (m *Manager) rediscoverFor(ctx context.Context, paths []string) (*config.Result, *changes) {
+	m.discovering.Lock()
+	defer m.discovering.Unlock()
+	found, err := m.discover(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			m.tell(diagnosticNotice{diagnostic{Severity: "error", Code: "discovery_failed", Path: ".mcp.json", Message: err.Error()}})
+		}
+		return nil, nil
+	}
+	c := differences(m.watcher.settled(), found, paths)
+	m.watcher.settle(found)
+	switch {
+	case m.opts.Watch != "apply":
+	case c.none(): // such as a tool's own notes in its config file: no reason to start what has failed
+		m.adopt(found)
+	default:
+		rep := newReport(time.Now())
+		m.applyReload(found, false, rep)
+		c = rep.changes
+	}
+	return found, c
 }
 
 // maxWatchNotices bounds the diagnostics that one change brings as events.

@@ -73,6 +73,8 @@ export interface RuntimeOptions {
   share?: boolean
   watch?: 'off' | 'notify' | 'apply'
   pinning?: 'off' | 'report'
+  /** Ask the user's login shell for its PATH when a program is not in that of `env`: for hosts started from a desktop. */
+  loginPath?: boolean
   /** Put long texts of results into files. */
   spill?: { overBytes: number; dir?: string; quotaBytes?: number } | null
   /** The flight recorder: every message and every step of each start, redacted, as JSON lines. See docs/trace.md. */
@@ -561,6 +563,8 @@ export interface ErrorData {
   /** `WWW-Authenticate` of a 401 or 403. */
   challenge?: string
   retryAfterMs?: number
+  /** By which the operator of an HTTP server finds the request. */
+  traceId?: string
   rpcCode?: number
   rpcMessage?: string
   rpcData?: unknown

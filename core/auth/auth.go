@@ -45,6 +45,8 @@ type Config struct {
 	ClientMetadataURL string // of a client ID metadata document; "": none
 	Listen            bool   // take the callback on the loopback interface
 
+	Patience time.Duration // for all that a sign-in asks servers before it asks the person; 0: only that of each request
+
 	Settings
 }
 

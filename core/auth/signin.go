@@ -28,7 +28,25 @@ type Ask func(ctx context.Context, p Prompt) (callbackURL string, err error)
 // SignIn gets a token with a person's help. challenge is the WWW-Authenticate of the
 // refusal, "" when there was none; since is when the refused request began: a sign-in
 // that was done meanwhile for another request serves this one, too. One runs at a time.
-func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.Time, ask Ask) error {
+func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.Time, ask Ask) (err error) {
+	if p := c.cfg.Patience; p > 0 {
+		patient, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		late := c.errorf(fault.Timeout, "what a sign-in to it needs to know did not come within %d ms", p.Milliseconds()).Retry()
+		timer := time.AfterFunc(p, func() { stop(late) })
+		defer timer.Stop()
+		person := ask
+		ask = func(ctx context.Context, prompt Prompt) (string, error) {
+			timer.Stop()
+			return person(ctx, prompt)
+		}
+		defer func() {
+			if err != nil && context.Cause(patient) == error(late) {
+				err = late
+			}
+		}()
+		ctx = patient
+	}
 	select {
 	case c.signing <- struct{}{}:
 	case <-ctx.Done():

@@ -77,6 +77,18 @@ func (e Env) Value(name string) string {
 	return v
 }
 
+// With is e with one variable changed.
+func (e Env) With(name, value string) Env {
+	changed := Env{vars: maps.Clone(e.vars), goos: e.goos}
+	if validVariable(name, value) {
+		changed.vars[e.fold(name)] = variable{name, value}
+	}
+	return changed
+}
+
+// IsPath tells a command that LookPath takes as a path from one that it looks up.
+func (e Env) IsPath(command string) bool { return e.hasSlash(command) }
+
 // errNoHome is returned where a directory cannot be known.
 var errNoHome = errors.New("the environment names no home directory")
 

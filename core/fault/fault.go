@@ -91,6 +91,7 @@ type Data struct {
 	Challenge    string  `json:"challenge,omitempty"`    // WWW-Authenticate of a 401 or 403
 	Body         string  `json:"body,omitempty"`         // first bytes, at most 4 KiB
 	RetryAfterMs int64   `json:"retryAfterMs,omitempty"` // the server's wish
+	TraceID      string  `json:"traceId,omitempty"`      // by which the server's operator finds the request
 	RPCCode      *int64  `json:"rpcCode,omitempty"`
 	RPCMessage   string  `json:"rpcMessage,omitempty"`
 	RPCData      any     `json:"rpcData,omitempty"` // the server's raw JSON (json.RawMessage)

@@ -22,6 +22,7 @@ import (
 const (
 	variable           = "MCPTEST_SCRIPT"
 	grandchildVariable = "MCPTEST_GRANDCHILD"
+	innerVariable      = "MCPTEST_INNER"
 )
 
 // Main turns the process into the scripted server, and does not return, if it was
@@ -59,6 +60,7 @@ type childWire struct {
 	log  *Log
 	deaf chan struct{}
 	once sync.Once
+	bad  bool // see crashing
 }
 
 func runChild(encoded string) int {
@@ -71,7 +73,17 @@ func runChild(encoded string) int {
 		fmt.Fprintln(os.Stderr, "mcptest:", err)
 		return 97
 	}
-	log := &Log{}
+	return Serve(script)
+}
+
+// Serve runs s on the stdin and stdout of this process and gives the exit code for
+// it. A program that calls it calls Main first: what s starts is this program
+// again, with its own arguments.
+func Serve(script Script) int {
+	if script.Wrapped && os.Getenv(innerVariable) == "" {
+		return wrap()
+	}
+	log, err := &Log{}, error(nil)
 	if script.LogFile != "" {
 		log.file, err = os.OpenFile(script.LogFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -91,6 +103,7 @@ func runChild(encoded string) int {
 		}
 	}
 	s := newServer(context.Background(), &script, script.tools, w, log)
+	w.countStart(script.Crashes, script.StateFile)
 	s.start()
 	in := bufio.NewReaderSize(os.Stdin, 64<<10)
 	for {
@@ -132,6 +145,32 @@ func (w *childWire) exit(code int) {
 	os.Exit(code)
 }
 
+func (w *childWire) kill() {
+	w.log.event("kill", nil)
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		self.Kill()
+	}
+	select {} // until it arrives
+}
+
+func (w *childWire) crashing() bool { return w.bad }
+
+// countStart decides, by the number of starts in file, whether this process crashes.
+func (w *childWire) countStart(crashes int, file string) {
+	if crashes == 0 || file == "" {
+		w.bad = crashes < 0
+		return
+	}
+	before := 0
+	if text, err := os.ReadFile(file); err == nil {
+		before, _ = strconv.Atoi(string(text))
+	}
+	if err := os.WriteFile(file, []byte(strconv.Itoa(before+1)), 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, "mcptest:", err)
+	}
+	w.bad = crashes < 0 || before < crashes
+}
+
 func (w *childWire) stopReading() { w.once.Do(func() { close(w.deaf) }) }
 
 func (w *childWire) describe() string {
@@ -144,6 +183,23 @@ func (w *childWire) describe() string {
 		return err.Error()
 	}
 	return string(text)
+}
+
+// wrap is a launcher: it starts the true server with its own stdin and stdout, waits
+// for it, and does nothing else.
+func wrap() int {
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mcptest:", err)
+		return 97
+	}
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), innerVariable+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return max(cmd.ProcessState.ExitCode(), 1)
+	}
+	return 0
 }
 
 // strayLife bounds the life of a process that a failed test left behind.
@@ -159,7 +215,7 @@ func startGrandchild(script *Script, log *Log) error {
 	if script.IgnoreTerm {
 		mode = "ignore"
 	}
-	cmd := exec.Command(self)
+	cmd := exec.Command(self, os.Args[1:]...)
 	cmd.Env = append(os.Environ(), grandchildVariable+"="+mode)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {

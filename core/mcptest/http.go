@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
-	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/goccy/go-json"
+
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // HTTP runs a Script as a server on a socket of this machine: streamable HTTP at
@@ -23,14 +26,27 @@ type HTTP struct {
 	JSON  bool // answer with one JSON document; notifications then need the GET stream
 	NoGet int  // the status that GET is refused with; 0: GET opens the server's stream
 	SSE   bool // speak HTTP+SSE alone
+
+	Newline     string // ends a line of an event stream; "": CRLF
+	ByteByByte  bool   // event streams are written one byte at a time
+	ExpireAfter int    // a session is forgotten after that many tools/call; 0: never
+	OneSession  bool   // initialize is refused as "already initialized" until the last session was deleted or forgotten
+	Cut         bool   // a tools/call is carried out, and its connection then closed without an answer
+	Status      int    // every POST is refused with this status
+	// Unauthorized refuses every request with 401 and names metadata that never comes:
+	// the request for it is accepted and not answered.
+	Unauthorized bool
 	// Intercept may answer a request itself, and then returns true; body is the POST's.
 	Intercept func(w http.ResponseWriter, r *http.Request, body []byte) bool
 
-	URL    string
-	Server *httptest.Server
+	URL      string
+	Server   *http.Server
+	Listener net.Listener
 
 	script Script
 	log    Log
+	busy   sync.WaitGroup // requests
+	gone   chan struct{}  // closed by Close
 
 	mu       sync.Mutex
 	sessions map[string]*httpServer // by Mcp-Session-Id; "": the modern era's
@@ -40,21 +56,52 @@ type HTTP struct {
 	deletes  []http.Header
 }
 
-// NewHTTP starts a server that runs s. Close it.
+// NewHTTP starts a server that runs s on a free port of the loopback interface.
+// Close it.
 func NewHTTP(s Script) *HTTP {
-	h := &HTTP{script: s, sessions: map[string]*httpServer{}}
-	h.Server = httptest.NewUnstartedServer(http.HandlerFunc(h.serve))
-	h.Server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	h.Server.Start()
-	h.URL = h.Server.URL + "/mcp"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err) // of a test: as httptest does
+	}
+	h := NewHTTPOn(l, s)
+	h.Serve()
 	return h
 }
 
-// Close ends the server at once, with what is open.
+// NewHTTPOn is NewHTTP on a listener of the caller, which Close closes. It serves
+// from Serve on.
+func NewHTTPOn(l net.Listener, s Script) *HTTP {
+	h := &HTTP{script: s, sessions: map[string]*httpServer{}, Listener: l, gone: make(chan struct{})}
+	if s.LogFile != "" {
+		file, err := os.OpenFile(s.LogFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			panic(err)
+		}
+		h.log.file = file
+	}
+	h.Server = &http.Server{Handler: http.HandlerFunc(h.serve), ErrorLog: log.New(io.Discard, "", 0)}
+	h.URL = "http://" + l.Addr().String() + "/mcp"
+	return h
+}
+
+// Serve begins to accept connections, on a goroutine.
+func (h *HTTP) Serve() {
+	safe.Go(nil, func() { h.Server.Serve(h.Listener) })
+}
+
+// Close ends the server at once, with what is open, and waits for its requests.
 func (h *HTTP) Close() {
+	h.mu.Lock()
+	select {
+	case <-h.gone:
+	default:
+		close(h.gone)
+	}
+	h.mu.Unlock()
 	h.Forget()
-	h.Server.CloseClientConnections()
+	h.Listener.Close()
 	h.Server.Close()
+	h.busy.Wait()
 }
 
 // Counts gives what was counted so far.
@@ -77,7 +124,7 @@ func (h *HTTP) Forget() {
 	}
 }
 
-// Each runs do with every live session's notify function.
+// Notify sends a notification in every live session.
 func (h *HTTP) Notify(method, params string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,6 +149,7 @@ type httpServer struct {
 	waiting map[string]chan []byte // by raw id: the stream of an open POST
 	stream  chan []byte            // of GET, or of HTTP+SSE
 	all     bool                   // HTTP+SSE: everything goes to stream
+	calls   int                    // tools/call so far
 }
 
 func (h *HTTP) open(id string) *httpServer {
@@ -160,10 +208,14 @@ func (s *httpServer) line(b []byte) {
 
 func (s *httpServer) stderr(string)    {}
 func (s *httpServer) exit(int)         { s.cancel() }
+func (s *httpServer) kill()            { s.cancel() }
+func (s *httpServer) crashing() bool   { return false }
 func (s *httpServer) stopReading()     {}
 func (s *httpServer) describe() string { return "{}" }
 
 func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) {
+	h.busy.Add(1)
+	defer h.busy.Done()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -177,6 +229,14 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) {
 	if h.Intercept != nil && h.Intercept(w, r, body) {
 		return
 	}
+	if h.Unauthorized {
+		h.unauthorized(w, r)
+		return
+	}
+	if r.Method == "POST" && h.Status != 0 {
+		w.WriteHeader(h.Status)
+		return
+	}
 	switch {
 	case h.SSE:
 		h.serveSSE(w, r, body)
@@ -186,7 +246,7 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(h.NoGet)
 	case r.Method == "GET":
 		if s := h.session(w, r); s != nil {
-			stream(w, r, s, s.stream, "")
+			h.stream(w, r, s, s.stream, "")
 		}
 	case r.Method == "DELETE":
 		if s := h.session(w, r); s != nil {
@@ -239,6 +299,11 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, body []byte) {
 		}
 	case m.Method == "initialize":
 		h.mu.Lock()
+		if h.OneSession && len(h.sessions) > 0 {
+			h.mu.Unlock()
+			refuse(w, http.StatusBadRequest, `{"code":-32600,"message":"Invalid Request: Server already initialized"}`)
+			return
+		}
 		h.made++
 		id := fmt.Sprintf("session-%d-%d", h.made, time.Now().UnixNano())
 		h.mu.Unlock()
@@ -258,20 +323,52 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Lock()
 	s.waiting[string(m.ID)] = answer
 	s.mu.Unlock()
+	cut := h.Cut && m.Method == "tools/call"
 	defer func() {
 		s.mu.Lock()
-		delete(s.waiting, string(m.ID))
+		if !cut { // else the answer would take the GET stream
+			delete(s.waiting, string(m.ID))
+		}
 		s.mu.Unlock()
 		if modern && r.Context().Err() != nil { // the end of the stream is the cancellation
 			s.server.notification(&envelope{Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":` + string(m.ID) + `}`)})
 		}
 	}()
+	if m.Method == "tools/call" {
+		defer h.expire(s, r)
+	}
 	s.take(body)
+	if cut {
+		panic(http.ErrAbortHandler)
+	}
 	if h.JSON || modern && m.Method != "subscriptions/listen" && m.Method != "tools/call" {
 		whole(w, r, s, answer)
 		return
 	}
-	stream(w, r, s, answer, string(m.ID))
+	h.stream(w, r, s, answer, string(m.ID))
+}
+
+// expire forgets a session that has answered its number of calls.
+func (h *HTTP) expire(s *httpServer, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.calls++; h.ExpireAfter > 0 && s.calls >= h.ExpireAfter {
+		delete(h.sessions, r.Header.Get("Mcp-Session-Id"))
+		s.end()
+	}
+}
+
+// unauthorized names metadata and never gives it.
+func (h *HTTP) unauthorized(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+		select {
+		case <-r.Context().Done():
+		case <-h.gone:
+		}
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", resource_metadata="`+strings.TrimSuffix(h.URL, "/mcp")+`/.well-known/oauth-protected-resource/mcp"`)
+	w.WriteHeader(http.StatusUnauthorized)
 }
 
 func (h *HTTP) modernRequest(r *http.Request) bool {
@@ -332,16 +429,14 @@ func whole(w http.ResponseWriter, r *http.Request, s *httpServer, answer chan []
 }
 
 // stream sends events until the response to id, or for ever.
-func stream(w http.ResponseWriter, r *http.Request, s *httpServer, from chan []byte, id string) {
+func (h *HTTP) stream(w http.ResponseWriter, r *http.Request, s *httpServer, from chan []byte, id string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
-	flush := http.NewResponseController(w)
-	flush.Flush()
+	http.NewResponseController(w).Flush()
 	for {
 		select {
 		case b := <-from:
-			fmt.Fprintf(w, "event: message\r\ndata: %s\r\n\r\n", b)
-			flush.Flush()
+			h.event(w, "message", b)
 			var m envelope
 			if id != "" && json.Unmarshal(b, &m) == nil && m.Method == "" {
 				return
@@ -351,6 +446,25 @@ func stream(w http.ResponseWriter, r *http.Request, s *httpServer, from chan []b
 		case <-s.ctx.Done():
 			panic(http.ErrAbortHandler)
 		}
+	}
+}
+
+// event writes one event of a stream.
+func (h *HTTP) event(w http.ResponseWriter, name string, data []byte) {
+	newline := h.Newline
+	if newline == "" {
+		newline = "\r\n"
+	}
+	flush := http.NewResponseController(w)
+	text := fmt.Appendf(nil, "event: %s%sdata: %s%s%s", name, newline, data, newline, newline)
+	if !h.ByteByByte {
+		w.Write(text)
+		flush.Flush()
+		return
+	}
+	for i := range text {
+		w.Write(text[i : i+1])
+		flush.Flush()
 	}
 }
 
@@ -366,8 +480,9 @@ func (h *HTTP) serveSSE(w http.ResponseWriter, r *http.Request, body []byte) {
 		s := h.open(id)
 		defer s.end()
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, ": welcome\n\nevent: endpoint\ndata: /messages?session=%s\n\n", id)
-		stream(w, r, s, s.stream, "")
+		fmt.Fprint(w, ": welcome\n\n")
+		h.event(w, "endpoint", []byte("/messages?session="+id))
+		h.stream(w, r, s, s.stream, "")
 	case r.Method == "POST" && r.URL.Path == "/messages":
 		s := h.find(id)
 		if s == nil {

@@ -359,6 +359,10 @@ func (c *memoryConn) stderr(text string) {
 
 func (c *memoryConn) exit(code int) { c.end(code, "") }
 
+func (c *memoryConn) kill() { c.end(-1, "SIGKILL") }
+
+func (c *memoryConn) crashing() bool { return false }
+
 func (c *memoryConn) stopReading() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

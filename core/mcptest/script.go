@@ -1,7 +1,8 @@
-// Package mcptest is a scripted MCP server for tests. One Script runs in memory
-// (Memory: no pipe, no process, usable inside a testing/synctest bubble) and as
-// a re-executed child of the test binary (Main, Script.Command), so that a
-// misbehaviour is written once and tried on both.
+// Package mcptest is a scripted MCP server. One Script runs in memory (Memory: no
+// pipe, no process, usable inside a testing/synctest bubble), as a re-executed
+// child of the test binary (Main, Script.Command), behind a socket (HTTP), and as
+// `mcprt fault-server`, so that a misbehaviour is written once and tried
+// everywhere.
 //
 // It is not a model server: it does what the script says, wrong things above all.
 package mcptest
@@ -89,15 +90,23 @@ type Script struct {
 	ListDelay       time.Duration `json:"listDelay,omitempty"`
 	CallDelay       time.Duration `json:"callDelay,omitempty"`
 
-	ExitAtStart      *int     `json:"exitAtStart,omitempty"`      // exit code, before anything is read
-	ExitAtInitialize *int     `json:"exitAtInitialize,omitempty"` // exit code, in place of the answer
-	SilentInitialize bool     `json:"silentInitialize,omitempty"`
-	Stderr           string   `json:"stderr,omitempty"`     // written at start
-	Noise            []string `json:"noise,omitempty"`      // stdout lines that are no messages, before each answer
-	StringIDs        bool     `json:"stringIDs,omitempty"`  // number ids come back as strings
-	IgnoreEOF        bool     `json:"ignoreEOF,omitempty"`  // goes on after its stdin was closed
-	IgnoreTerm       bool     `json:"ignoreTerm,omitempty"` // goes on after SIGTERM
-	Grandchild       bool     `json:"grandchild,omitempty"` // starts a child of its own that ignores EOF (and TERM if IgnoreTerm); child mode only
+	ExitAtStart      *int `json:"exitAtStart,omitempty"`      // exit code, before anything is read
+	ExitAtInitialize *int `json:"exitAtInitialize,omitempty"` // exit code, in place of the answer
+	SilentInitialize bool `json:"silentInitialize,omitempty"`
+	// Crashes is how many processes in a row exit with code 3 once they were initialized
+	// and have listed their tools; -1: all. They are counted in StateFile, child mode only.
+	Crashes     int      `json:"crashes,omitempty"`
+	StateFile   string   `json:"stateFile,omitempty"`
+	Stderr      string   `json:"stderr,omitempty"`      // written at start
+	StderrBytes int      `json:"stderrBytes,omitempty"` // of x without a newline, written after Stderr
+	Banner      []string `json:"banner,omitempty"`      // stdout lines that are no messages, before the first message is read
+	Noise       []string `json:"noise,omitempty"`       // the same before each answer
+	NoiseLate   bool     `json:"noiseLate,omitempty"`   // Noise begins after the answer to initialize
+	StringIDs   bool     `json:"stringIDs,omitempty"`   // number ids come back as strings
+	IgnoreEOF   bool     `json:"ignoreEOF,omitempty"`   // goes on after its stdin was closed
+	IgnoreTerm  bool     `json:"ignoreTerm,omitempty"`  // goes on after SIGTERM
+	Wrapped     bool     `json:"wrapped,omitempty"`     // the server is a child of the process that was started, as behind npx; child mode only
+	Grandchild  bool     `json:"grandchild,omitempty"`  // starts a child of its own that ignores EOF (and TERM if IgnoreTerm); child mode only
 
 	// LogFile, in child mode, gets one JSON line {"pid","event","data"} per event:
 	// start, recv (data: the message), cancelled (data: the id), grandchild (data: its pid), exit.
@@ -113,10 +122,14 @@ type Script struct {
 //	fail      {}             isError
 //	rpcerror  {code}         a JSON-RPC error (-32000) with data {"detail":"scripted"}
 //	neither   {}             a response without result and without error
-//	die       {code}         the server exits (3)
+//	die       {code, kill}   the server exits (3); kill: by SIGKILL, without a word
 //	hang      {}             never answers
 //	deaf      {}             answers, then the server stops reading its stdin
 //	big       {bytes}        that much text
+//	unicode   {bytes}        that much text of three-byte characters
+//	lines     {n}            that many lines of text
+//	picture   {bytes}        an image, and the same data again in structuredContent
+//	late      {ms}           answers after ms, also when it was cancelled
 //	progress  {n, everyMs}   n progress notifications, then the answer
 //	elicit, sample, roots    asks the client and returns its answer as text
 //	input     {rounds}       modern: asks through input_required, rounds (1) times
@@ -146,6 +159,45 @@ func NumberedTools(n int) []string {
 		tools[i] = Tool(fmt.Sprintf("tool_%04d", i))
 	}
 	return tools
+}
+
+// OddSchemas are tools whose input schemas are right and wrong in all the ways that
+// servers in use have them; only the last is what the protocol asks for.
+func OddSchemas() []string {
+	return []string{
+		`{"name":"empty","inputSchema":{}}`,
+		`{"name":"null","inputSchema":null}`,
+		`{"name":"missing"}`,
+		`{"name":"any_of","inputSchema":{"anyOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"object"}]}}`,
+		`{"name":"type_list","inputSchema":{"type":["object"]}}`,
+		`{"name":"boolean","inputSchema":true}`,
+		`{"name":"good","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`,
+	}
+}
+
+// RefSchemas are tools whose input schemas refer to parts of themselves.
+func RefSchemas() []string {
+	return []string{
+		`{"name":"local","inputSchema":{"type":"object","properties":{"at":{"$ref":"#/$defs/point"}},"$defs":{"point":{"type":"object","properties":{"x":{"type":"number"}}}}}}`,
+		`{"name":"property","inputSchema":{"type":"object","properties":{"from":{"type":"string","maxLength":9},"to":{"$ref":"#/properties/from"}}}}`,
+		`{"name":"recursive","inputSchema":{"type":"object","properties":{"node":{"$ref":"#/$defs/node"}},"$defs":{"node":{"type":"object","properties":{"next":{"$ref":"#/$defs/node"}}}}}}`,
+		`{"name":"siblings","inputSchema":{"type":"object","properties":{"at":{"$ref":"#/definitions/point","description":"where","default":{"x":1.0}}},"definitions":{"point":{"type":"object"}}}}`,
+	}
+}
+
+// LongNamedTools are n tools whose names have size bytes and differ only in the last.
+func LongNamedTools(n, size int) []string {
+	tools := make([]string, n)
+	for i := range tools {
+		tools[i] = Tool(strings.Repeat("n", max(size-1, 0)) + string(rune('a'+i%26)))
+	}
+	return tools
+}
+
+// DirtyLines are what servers print between their messages: a version, a byte order
+// mark, nothing, colours, a log record, half a message.
+func DirtyLines() []string {
+	return []string{"Server v1 running", "\xef\xbb\xbf", "", "\x1b[32mready\x1b[0m", `{"level":"info","msg":"a log line"}`, `{"jsonrpc":"2.0","id":`, "[]", "null"}
 }
 
 // Code is a helper for the exit code fields.

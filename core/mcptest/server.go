@@ -18,6 +18,8 @@ type wire interface {
 	line(b []byte)      // one line of stdout
 	stderr(text string) // as it is
 	exit(code int)      // the process ends; code that runs on afterwards has no effect
+	kill()              // as exit, by SIGKILL
+	crashing() bool     // this process is one that Script.Crashes means
 	stopReading()       // stdin is read no more
 	describe() string   // for the env tool
 }
@@ -31,6 +33,7 @@ type server struct {
 	log    *Log
 
 	initialized atomic.Bool
+	noisy       atomic.Bool     // Noise has begun
 	discovered  bool            // handle's own
 	done        context.Context // ends with the process
 
@@ -60,6 +63,12 @@ func newServer(done context.Context, script *Script, tools func() []string, w wi
 func (s *server) start() bool {
 	if s.script.Stderr != "" {
 		s.wire.stderr(s.script.Stderr)
+	}
+	if n := s.script.StderrBytes; n > 0 {
+		s.wire.stderr(strings.Repeat("x", n))
+	}
+	for _, line := range s.script.Banner {
+		s.wire.line([]byte(line))
 	}
 	if s.script.ExitAtStart != nil {
 		s.wire.exit(*s.script.ExitAtStart)
@@ -302,6 +311,10 @@ func (s *server) list(m *envelope) {
 	result := `{"tools":[` + strings.Join(items, ",") + `]` + extra + `}`
 	if s.script.ListDelay <= 0 {
 		s.reply(m.ID, result)
+		if s.wire.crashing() {
+			s.wire.stderr("crashing as told\n")
+			s.wire.exit(3)
+		}
 		return
 	}
 	id := slices.Clone(m.ID)
@@ -416,8 +429,10 @@ func (s *server) notify(method, params string) {
 }
 
 func (s *server) reply(id json.RawMessage, result string) {
-	for _, line := range s.script.Noise {
-		s.wire.line([]byte(line))
+	if !s.script.NoiseLate || s.noisy.Swap(true) { // the first answer is to server/discover or initialize
+		for _, line := range s.script.Noise {
+			s.wire.line([]byte(line))
+		}
 	}
 	s.send(`{"jsonrpc":"2.0","id":` + s.id(id) + `,"result":` + result + `}`)
 }

@@ -35,6 +35,7 @@ func init() { // here, since DefaultTools and the behaviours refer to each other
 		"elicit": ask("elicitation/create", `{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`),
 		"sample": ask("sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":10}`),
 		"roots":  ask("roots/list", ""), "input": input, "task": makeTask, "log": logMessages, "changed": changed, "spam": spam, "env": env,
+		"unicode": unicode, "lines": lines, "picture": picture, "late": late,
 	}
 }
 
@@ -87,6 +88,11 @@ func rpcError(c *call) {
 func neither(c *call) { c.server.send(`{"jsonrpc":"2.0","id":` + c.server.id(c.id) + `}`) }
 
 func die(c *call) {
+	var how struct{ Kill bool }
+	if json.Unmarshal(c.params.Arguments, &how) == nil && how.Kill {
+		c.server.wire.kill()
+		return
+	}
 	c.server.wire.stderr("dying as told\n")
 	c.server.wire.exit(c.number("code", 3))
 }
@@ -99,6 +105,31 @@ func deaf(c *call) {
 }
 
 func big(c *call) { c.text(strings.Repeat("0123456789abcdef", c.number("bytes", 1<<20)/16+1)) }
+
+// unicode begins with one to three bytes of ASCII in turn over calls, so that every
+// boundary of a reader's buffer falls once into each place of a character.
+func unicode(c *call) {
+	c.text(strings.Repeat("x", c.number("shift", 0)) + strings.Repeat("€", c.number("bytes", 1<<20)/3))
+}
+
+func lines(c *call) {
+	var text strings.Builder
+	for i := range c.number("n", 1000) {
+		fmt.Fprintf(&text, "line %d\n", i+1)
+	}
+	c.text(text.String())
+}
+
+func picture(c *call) {
+	data := base64.StdEncoding.EncodeToString(make([]byte, c.number("bytes", 64)))
+	c.reply(`{"content":[{"type":"image","mimeType":"image/png","data":"` + data + `"}],"structuredContent":{"data":"` + data + `"}}`)
+}
+
+func late(c *call) {
+	if c.server.sleep(c.server.done, time.Duration(c.number("ms", 1000))*time.Millisecond) {
+		c.text("late")
+	}
+}
 
 func progress(c *call) {
 	n, every := c.number("n", 3), time.Duration(c.number("everyMs", 0))*time.Millisecond

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/goccy/go-json"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/transport"
 )
 
@@ -54,7 +56,27 @@ func (s *Session) Start(c *Call) (cancel func()) {
 	return p.cancel
 }
 
+// startBug ends a request whose start went wrong: whoever made it waits for its outcome.
+func (p *pending) startBug(v any) {
+	err := p.s.name(fault.Caught(v, debug.Stack()))
+	p.s.mu.Lock()
+	if p.stopSend == nil {
+		p.stopSend = func() {}
+	}
+	owed := p.id == 0 || p.s.remove(p)
+	p.s.mu.Unlock()
+	if owed {
+		p.abort(err)
+	}
+}
+
 func (s *Session) start(p *pending) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.startBug(v)
+		}
+	}()
+	safe.Point("session.start")
 	p.modern = p.modern || s.modern.Load()
 	p.call.asTask = !p.modern && s.wantsTask(&p.call)
 	if p.modern { // a round trip may send it again after Start has returned
@@ -122,6 +144,12 @@ func (s *Session) remove(p *pending) bool {
 
 // write sends p, with the answers of a round trip if there are any.
 func (s *Session) write(p *pending, again *retry) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.startBug(v)
+		}
+	}()
+	safe.Point("session.write")
 	buf := takeBuffer()
 	var meta []byte
 	if p.modern {
@@ -139,7 +167,11 @@ func (s *Session) write(p *pending, again *retry) {
 		if !sent && err == nil { // the server does not read: only this call may wait for it, not its caller
 			message := bytes.Clone(message)
 			go func() {
-				defer s.guard()
+				defer func() {
+					if v := recover(); v != nil {
+						p.startBug(v)
+					}
+				}()
 				seq, err := s.conn.Send(p.ctx, message)
 				s.written(p, seq, err)
 			}()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/transport"
 )
 
@@ -49,6 +50,7 @@ func Connect(ctx context.Context, cfg Config) (s *Session, err error) {
 			s, err = nil, f
 		}
 	}()
+	safe.Point("session.connect")
 	cfg, how, known, err := plan(cfg)
 	if err != nil {
 		return nil, err

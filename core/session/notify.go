@@ -2,10 +2,14 @@ package session
 
 import (
 	"bytes"
+	"runtime/debug"
 	"slices"
 	"sync"
 
 	"github.com/goccy/go-json"
+
+	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // What waits for the host's side of a server that talks faster than it is heard.
@@ -153,29 +157,43 @@ func (s *Session) progress(params []byte) {
 // dispatch passes notices on, one at a time, until the connection is over; then it
 // tells that the session is lost.
 func (s *Session) dispatch() {
-	defer s.guard()
-	for {
-		n, ok := s.notices.next()
-		if !ok {
-			break
-		}
-		s.pass(n)
+	defer close(s.done)
+	for s.passNext() {
 	}
 	<-s.conn.Done()
 	s.mu.Lock()
 	err := s.lost
 	s.mu.Unlock()
-	func() {
-		defer s.guard()
-		s.cfg.Handler.Lost(s, err.Clone())
-	}()
-	close(s.done)
+	defer s.guard()
+	s.cfg.Handler.Lost(s, err.Clone())
+}
+
+// passNext is false when there will be no more notices.
+func (s *Session) passNext() (ok bool) {
+	ok = true
+	defer s.guard() // a bug ends the session, but its notices are still taken
+	n, more := s.notices.next()
+	if !more {
+		return false
+	}
+	s.pass(n)
+	return true
 }
 
 func (s *Session) pass(n notice) {
-	defer s.guard()
+	owed := n.end // its call waits for an outcome, whatever happens here
+	defer func() {
+		if v := recover(); v != nil {
+			s.bug(v)
+			if owed {
+				n.p.finish(nil, s.name(fault.Caught(v, debug.Stack())))
+			}
+		}
+	}()
+	safe.Point("session.notice")
 	switch {
 	case n.end:
+		owed = false
 		n.p.finish(n.p.outcome.result, n.p.outcome.err)
 	case n.p != nil:
 		s.passProgress(n.p, n.params)

@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 	"github.com/mcprt/mcprt/core/transport"
 )
 
@@ -258,6 +259,7 @@ func (s *Session) lossOf(p *pending, err *fault.Error, ended bool) *fault.Error 
 // Receive is called by the transport for each message.
 func (s *Session) Receive(m *transport.Message) {
 	defer s.guard()
+	safe.Point("session.receive")
 	switch {
 	case m.Method == "":
 		s.response(m)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -141,12 +142,29 @@ var behaviours = map[string]func(){
 			}
 		}
 		group, _, _ := syscall.Syscall(syscall.SYS_GETPGID, 0, 0, 0)
+		if runtime.GOOS == "linux" { // a session too, without the host's terminal
+			if session, _, _ := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0); session != group {
+				group = 0
+			}
+		}
 		tell("report", map[string]any{"args": os.Args[1:], "env": os.Environ(), "dir": wd, "fds": open, "leads": int(group) == os.Getpid()})
 		serve()
 	},
 	"host":          func() { host(false) },
 	"host-forking":  func() { host(true) },
 	"host-no-child": func() { signal.Ignore(syscall.SIGCHLD); oneServer() },
+	"host-reaper": func() { // takes the status of all children, as process managers do
+		for range 4 {
+			go func() {
+				for {
+					if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil {
+						time.Sleep(50 * time.Microsecond)
+					}
+				}
+			}()
+		}
+		oneServer()
+	},
 	"host-closed-stdio": func() {
 		syscall.Close(0)
 		syscall.Close(1)

@@ -5,6 +5,7 @@ package transport
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -58,6 +59,17 @@ func TestHostThatIgnoresItsChildren(t *testing.T) {
 	_, out := runHost(t, "host-no-child")
 	if !out.Scan() || !strings.Contains(out.Text(), "exit status is unknown") || !strings.Contains(out.Text(), "its last words: starting") {
 		t.Errorf("got %q", out.Text())
+	}
+}
+
+// A host that reaps all children takes the status, or is too late; the end is known.
+func TestHostWithItsOwnReaper(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		_, out := runHost(t, "host-reaper")
+		if !out.Scan() || !strings.Contains(out.Text(), "exit status is unknown") && !strings.Contains(out.Text(), "exited with code") || !strings.Contains(out.Text(), "its last words: starting") {
+			t.Errorf("got %q", out.Text())
+		}
 	}
 }
 
@@ -260,4 +272,56 @@ func TestGuardWithoutShell(t *testing.T) {
 	if g.users != 0 || len(g.groups) != 0 {
 		t.Errorf("left: %d users, groups %v", g.users, g.groups)
 	}
+}
+
+// A host that dies between a fork and the word about the child's group: the child is
+// found by its pipe, even when its program begins only later; others are left alone.
+func TestGuardFindsTheUnborn(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // there is no /proc
+	}
+	eachShell(t, func(t *testing.T, g *guardian) {
+		begin := func(in *os.File) *exec.Cmd {
+			cmd := exec.Command("/bin/sh", "-c", "trap '' TERM HUP; sleep 60 & while :; do sleep 1; done")
+			cmd.Stdin, cmd.SysProcAttr = in, childAttr()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			return cmd
+		}
+		var ends [3]*os.File
+		for i := range ends {
+			r, w, err := pipe(true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			defer w.Close()
+			ends[i] = r
+		}
+		if err := g.enter(); err != nil {
+			t.Fatal(err)
+		}
+		early, other := begin(ends[0]), begin(ends[1])
+		g.birth(ends[0])
+		g.born(g.birth(ends[1]))
+		g.birth(ends[2])
+		g.pipe.Close() // as the kernel does when the host dies
+		time.Sleep(200 * time.Millisecond)
+		late := begin(ends[2]) // its fork was under way
+		for _, child := range []*exec.Cmd{early, late} {
+			over := make(chan struct{})
+			go func() { child.Wait(); close(over) }()
+			select {
+			case <-over:
+			case <-time.After(4 * time.Second):
+				t.Errorf("%v lives on", child.Process)
+			}
+		}
+		<-g.ended
+		if !live(other.Process.Pid) {
+			t.Error("the guard ended a stranger")
+		}
+	})
 }

@@ -25,19 +25,43 @@ import (
 // guard then reads for another tenth of a second, since the host's last words may
 // still be in the pipe. The report may come several times, once per thread.
 //
+// A host may also die between the fork of a server and the word about its group. So
+// the guard is told of a birth before it: the pipe that will be the server's stdin or
+// stdout. Where there is a /proc, it looks who has that pipe there, and ends that
+// group too, until a second after the host's death: a fork that was under way goes on
+// without its host.
+//
 // The guard exists only while there are servers: told that the last one is gone,
 // it ends with nothing to do.
 const guardScript = `
 trap '' HUP INT QUIT TERM PIPE
 exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
-groups= timer= reading=1
+groups= births= timer= reading=1
+find() {
+  [ -n "$births" ] || return
+  for f in /proc/[0-9]*/fd/[01]; do
+    pipe=$(readlink "$f" 2>/dev/null) || continue
+    case "$births " in *" $pipe "*) ;; *) continue ;; esac
+    pid=${f#/proc/}
+    read -r stat <"/proc/${pid%%/*}/stat" || continue
+    set -- ${stat##*) }
+    [ "${3:-0}" -gt 1 ] && groups="$groups $3"
+  done 2>/dev/null
+}
 tell() { for g in $groups; do kill -s "$1" -- "-$g"; done; }
 sweep() {
   trap '' URG USR2
   [ -z "$timer" ] || kill -s KILL "$timer"
-  if [ -n "$groups" ]; then
+  find
+  if [ -n "$groups$births" ]; then
     tell TERM
     sleep 0.5 || sleep 1
+    find
+    tell KILL
+  fi
+  if [ -n "$births" ]; then
+    sleep 0.5 || sleep 1
+    find
     tell KILL
   fi
   exit 0
@@ -56,6 +80,10 @@ while [ -n "$reading" ]; do
   reading=
   while read -r op group; do
     case $op in
+    '?') births="$births $group" ;;
+    '!') left=
+       for b in $births; do [ "$b" = "$group" ] || left="$left $b"; done
+       births=$left ;;
     +) groups="$groups $group" ;;
     -) left=
        for g in $groups; do [ "$g" = "$group" ] || left="$left $g"; done
@@ -77,6 +105,7 @@ type guardian struct {
 	mu     sync.Mutex
 	users  int   // servers that are starting or not yet over
 	groups []int // those that the guard must know
+	births []string
 	pipe   *os.File
 	ended  chan struct{} // closed when the shell behind pipe has ended and was reaped
 	pid    int
@@ -98,6 +127,31 @@ func (g *guardian) enter() error {
 		}
 	}
 	return g.start()
+}
+
+// birth is called before a fork, with the pipe that will be the child's stdin or
+// stdout; born ends it, whatever came of it.
+func (g *guardian) birth(end *os.File) (name string) {
+	if name = pipeName(end); name == "" {
+		return ""
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.births = append(g.births, name)
+	g.write("? " + name + "\n")
+	return name
+}
+
+func (g *guardian) born(name string) {
+	if name == "" {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.births, name); i >= 0 {
+		g.births = slices.Delete(g.births, i, i+1)
+	}
+	g.write("! " + name + "\n")
 }
 
 // add names a group that runs now.
@@ -190,6 +244,9 @@ func (g *guardian) start() error {
 	}
 	g.pipe, g.ended, g.pid, g.kill = w, ended, cmd.Process.Pid, func() { cmd.Process.Kill() }
 	var all strings.Builder
+	for _, name := range g.births {
+		fmt.Fprintf(&all, "? %s\n", name)
+	}
 	for _, group := range g.groups {
 		fmt.Fprintf(&all, "+ %d\n", group)
 	}

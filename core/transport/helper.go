@@ -7,11 +7,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/mcprt/mcprt/core/safe"
 )
+
+// HasShell tells whether this system has the shell that a Helper runs in.
+const HasShell = runtime.GOOS != "windows"
 
 // Helper is a command of a config that prints a secret. It runs in a shell, in a
 // process group of its own that is gone when Output returns, with nothing on its
@@ -22,6 +26,7 @@ type Helper struct {
 	Dir     string   // working directory
 	Limit   int      // bytes that it may print
 	Timeout time.Duration
+	Session bool // a session of its own, without the host's terminal, which an interactive shell would wait for
 }
 
 // Output runs the helper and gives what it printed. The error says what happened
@@ -35,18 +40,25 @@ func (h Helper) Output(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("cannot be started: %w", err)
 	}
 	defer r.Close()
+	attr := childAttr()
+	if h.Session {
+		attr = sessionAttr()
+	}
 	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"/bin/sh", "-c", h.Command}, Env: append([]string{}, h.Env...), Dir: h.Dir,
-		Stdout: w, ExtraFiles: strangers(), SysProcAttr: childAttr()}
+		Stdout: w, ExtraFiles: strangers(), SysProcAttr: attr}
 	_ = guard.enter() // without a guard it still ends with its time
+	birth := guard.birth(w)
 	err = cmd.Start()
 	w.Close()
 	if err != nil {
+		guard.born(birth)
 		guard.leave(0)
 		reason, _ := spawnReason(err, cmd.Path, h.Dir)
 		return nil, errors.New("cannot be started: " + reason)
 	}
 	c := &helperRun{cmd: cmd, exited: make(chan struct{})}
 	guard.add(cmd.Process.Pid)
+	guard.born(birth)
 	defer guard.leave(cmd.Process.Pid)
 	printed := make(chan []byte, 1)
 	safe.Go(nil, func() {

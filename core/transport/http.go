@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // HTTP speaks to a server by streamable HTTP, or by the HTTP+SSE of 2024-11-05
@@ -250,6 +251,7 @@ func (c *httpConn) sessionHeader() http.Header {
 func (c *httpConn) deliver(m *Message) {
 	c.receiving.Lock()
 	defer c.receiving.Unlock()
+	safe.Point("http.receive")
 	c.out.Receive(m)
 }
 

@@ -66,7 +66,7 @@ func netReason(err error) string {
 
 // statusFault says which status came in place of an answer.
 func (c *httpConn) statusFault(what string, resp *http.Response, body []byte) *fault.Error {
-	data := fault.Data{HTTPStatus: resp.StatusCode, Body: shown(body, shownBody), RetryAfterMs: retryAfter(resp.Header).Milliseconds()}
+	data := fault.Data{HTTPStatus: resp.StatusCode, Body: shown(body, shownBody), RetryAfterMs: retryAfter(resp.Header).Milliseconds(), TraceID: traceID(resp.Header)}
 	status := fmt.Sprintf("HTTP %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	challenge := strings.Join(resp.Header.Values("Www-Authenticate"), ", ")
 	if needsAuth(resp) {
@@ -107,6 +107,20 @@ func retryAfter(h http.Header) time.Duration {
 		return min(max(time.Until(at), 0), maxRetryAfter)
 	}
 	return 0
+}
+
+// traceHeaders name a request in the logs of servers and of what stands before them.
+var traceHeaders = []string{"Traceparent", "X-Request-Id", "X-Trace-Id", "X-Correlation-Id", "Cf-Ray"}
+
+var validTrace = regexp.MustCompile(`^[A-Za-z0-9._:/-]{1,128}$`)
+
+func traceID(h http.Header) string {
+	for _, name := range traceHeaders {
+		if id := h.Get(name); validTrace.MatchString(id) {
+			return id
+		}
+	}
+	return ""
 }
 
 // shown gives the first n bytes as text.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // flight is one message on its way: its POST, and the answer to that.
@@ -51,6 +52,7 @@ func (f *flight) run() {
 		timer := time.AfterFunc(noticePatience, f.cancel)
 		defer timer.Stop()
 	}
+	safe.Point("http.post")
 	select {
 	case <-f.gate:
 	case <-f.ctx.Done():

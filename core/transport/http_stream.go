@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 const (
@@ -80,6 +81,7 @@ func (c *httpConn) listen(heard chan struct{}) {
 	hear := sync.OnceFunc(func() { close(heard) })
 	defer hear()
 	defer time.AfterFunc(hearPatience, hear).Stop()
+	safe.Point("http.listen")
 	opened, last, retry := false, "", time.Duration(-1)
 	unheard := 0 // attempts in a row that did not even reach the server
 	for fruitless := 0; ; fruitless++ {

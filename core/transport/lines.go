@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"sync/atomic"
 	"unicode/utf8"
+
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 const (
@@ -40,6 +42,7 @@ func (l *lines) run() error {
 		n, err := l.src.Read(l.buf[l.end:])
 		l.received.Add(int64(n))
 		l.end += n
+		safe.Point("transport.lines")
 		l.cut()
 		if err != nil {
 			l.ended = true

@@ -37,6 +37,25 @@ func readable(fd uintptr) bool {
 	return errno == 0 && n == 1
 }
 
+// childAttr puts a server into a session, and so a process group, of its own: what
+// it starts can be ended with it, a Ctrl-C meant for the host does not reach it, and a
+// password prompt fails where it would stop for ever, since a group in the background
+// may not read the terminal.
+func childAttr() *syscall.SysProcAttr { return sessionAttr() }
+
+// pipeName is how /proc/PID/fd shows a pipe.
+func pipeName(f *os.File) string {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	var stat syscall.Stat_t
+	if raw.Control(func(fd uintptr) { err = syscall.Fstat(int(fd), &stat) }) != nil || err != nil {
+		return ""
+	}
+	return "pipe:[" + strconv.FormatUint(stat.Ino, 10) + "]"
+}
+
 // strangers gives the ExtraFiles that make a child close what else it would
 // inherit: files that the host, or a library in it, opened without close-on-exec.
 // A server must not get a host's database socket, and nobody may keep a pipe open

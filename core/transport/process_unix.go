@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"syscall"
 )
 
@@ -15,9 +16,11 @@ const (
 	forcibly = syscall.SIGKILL
 )
 
-// childAttr puts a server into a process group of its own, so that what it starts
-// can be ended with it, and a Ctrl-C meant for the host does not reach it.
-func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// batch is for Windows, whose batch files are no programs.
+func batch(*exec.Cmd, []string) error { return nil }
+
+// sessionAttr is childAttr with a session of its own; its leader's group has the same number.
+func sessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // signalGroup may be called only while pgid is known to be ours: its leader is not
 // reaped, or groupAlive has just said so.

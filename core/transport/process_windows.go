@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/windows"
 )
 
 // Windows knows no signals: both mean TerminateProcess.
@@ -15,13 +20,16 @@ const (
 )
 
 func childAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
+	// Suspended until guard.add.
+	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP | windows.CREATE_SUSPENDED, HideWindow: true}
 }
 
-// signalGroup reaches the leader alone. The polite signal is left out: a closed
-// stdin is what Windows servers can act on.
+func sessionAttr() *syscall.SysProcAttr { return childAttr() }
+
+// signalGroup ends the server with all that it started. The polite signal is left
+// out: a closed stdin is what Windows servers can act on.
 func signalGroup(pid int, sig syscall.Signal) {
-	if sig != forcibly {
+	if sig != forcibly || guard.end(pid) {
 		return
 	}
 	if p, err := os.FindProcess(pid); err == nil {
@@ -30,7 +38,33 @@ func signalGroup(pid int, sig syscall.Signal) {
 	}
 }
 
-func groupAlive(int) bool { return false }
+func groupAlive(pid int) bool { return guard.alive(pid) }
+
+// batch has a .cmd or .bat file run by cmd.exe.
+func batch(cmd *exec.Cmd, env []string) error {
+	if !isBatch(cmd.Path) {
+		return nil
+	}
+	shell := ""
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		switch {
+		case strings.EqualFold(name, "COMSPEC") && filepath.IsAbs(value):
+			shell = value
+		case strings.EqualFold(name, "SYSTEMROOT") && filepath.IsAbs(value) && shell == "":
+			shell = filepath.Join(value, "System32", "cmd.exe")
+		}
+	}
+	if shell == "" {
+		return errors.New("it is a batch file, and neither COMSPEC nor SystemRoot says where cmd.exe is")
+	}
+	line, err := batchLine(shell, cmd.Path, cmd.Args[1:])
+	if err != nil {
+		return err
+	}
+	cmd.Path, cmd.SysProcAttr.CmdLine = shell, line
+	return nil
+}
 
 func awaitEnd(int) bool { return false }
 

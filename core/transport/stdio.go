@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // Stdio starts a server as a child process and speaks to it over its standard
@@ -151,12 +152,21 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 		s.Warn(fmt.Sprintf("no guard process could be started (%v): if this program is killed, its MCP servers may stay behind", err))
 	}
 	var open []io.Closer
-	defer func() {
-		if err != nil {
-			guard.leave(0)
-			for _, f := range open {
-				f.Close()
-			}
+	var child *exec.Cmd
+	began := false
+	defer func() { // also after a bug
+		if began {
+			return
+		}
+		group := 0
+		if child != nil && child.Process != nil {
+			group = child.Process.Pid
+			signalGroup(group, forcibly)
+			child.Wait()
+		}
+		guard.leave(group)
+		for _, f := range open {
+			f.Close()
 		}
 	}()
 	var ends [6]*os.File // stdin, stdout, stderr: reading end, writing end
@@ -181,6 +191,13 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 		Stdin: ends[0], Stdout: ends[3], Stderr: ends[5],
 		ExtraFiles: strangers(), SysProcAttr: childAttr(),
 	}
+	if err := batch(c.cmd, s.Env); err != nil {
+		return nil, s.spawnFault(err.Error(), nil)
+	}
+	child = c.cmd
+	safe.Point("transport.dial")
+	birth := guard.birth(ends[0])
+	defer guard.born(birth)
 	if err := c.cmd.Start(); err != nil {
 		reason, _ := spawnReason(err, s.Path, s.Dir)
 		return nil, s.spawnFault(reason, err)
@@ -190,6 +207,8 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 	}
 	c.pid = c.cmd.Process.Pid
 	guard.add(c.pid)
+	safe.Point("transport.started")
+	began = true
 	return c, nil
 }
 
@@ -293,6 +312,7 @@ func (c *stdioConn) read() {
 				broken = fault.Caught(p, debug.Stack())
 			}
 		}()
+		safe.Point("transport.read")
 		c.in.run()
 	}()
 	err := c.verdict()
@@ -319,6 +339,9 @@ func (c *stdioConn) verdict() *fault.Error {
 	c.mu.Lock()
 	ours := c.closing && !c.lost.Load()
 	c.mu.Unlock()
+	if bug := c.out.bug(); bug != nil {
+		return bug
+	}
 	data := fault.Data{Command: c.cfg.Command}
 	how := "closed its output while it was still running, and is being stopped"
 	select {
@@ -365,19 +388,22 @@ func (c *stdioConn) drainErr() {
 	defer close(c.errDone)
 	defer func() { recover() }()
 	defer c.stderr.Close()
+	safe.Point("transport.stderr")
 	io.CopyBuffer(&c.words, &draining{f: c.stderr}, make([]byte, 4<<10))
 }
 
 // wait learns of the exit at once, whatever else goes on.
 func (c *stdioConn) wait() {
 	defer close(c.exited)
-	defer func() { recover() }()
-	if awaitEnd(c.pid) {
-		c.mu.Lock()
-		c.reaped = true // a moment early, so that no signal falls between reaping and knowing
-		c.mu.Unlock()
-	}
-	c.cmd.Wait() // its error says nothing that ProcessState does not
+	safe.Do(nil, func() {
+		safe.Point("transport.wait")
+		if awaitEnd(c.pid) {
+			c.mu.Lock()
+			c.reaped = true // a moment early, so that no signal falls between reaping and knowing
+			c.mu.Unlock()
+		}
+	})
+	safe.Do(nil, func() { c.cmd.Wait() }) // its error says nothing that ProcessState does not
 	c.mu.Lock()
 	c.reaped = true
 	c.mu.Unlock()
@@ -387,8 +413,29 @@ func (c *stdioConn) wait() {
 // supervise ends the process group by the schedule and then puts everything away.
 func (c *stdioConn) supervise() {
 	defer close(c.done)
-	defer func() { recover() }()
-	c.stopLeader()
+	// Each step also after a bug in the one before: none may be left out.
+	safe.Do(func(*fault.Error) { c.kill() }, c.stopLeader)
+	safe.Do(nil, c.readLeftovers)
+	safe.Do(func(*fault.Error) { c.kill() }, c.sweep)
+	guard.leave(c.pid)
+	safe.Do(nil, func() {
+		c.out.shut(c.closedFault())
+		c.out.idle.Wait()
+	})
+}
+
+// kill ends the group without a schedule, and returns when the leader was reaped.
+func (c *stdioConn) kill() {
+	c.mu.Lock()
+	if !c.reaped {
+		c.signal(forcibly)
+	}
+	c.mu.Unlock()
+	<-c.exited
+}
+
+// readLeftovers returns when the readers of both pipes have ended.
+func (c *stdioConn) readLeftovers() {
 	// Leftover output of the leader is in the pipes; whoever else holds them open is
 	// not waited for.
 	for _, f := range []*os.File{c.stdout, c.stderr} {
@@ -398,14 +445,11 @@ func (c *stdioConn) supervise() {
 	}
 	<-c.readDone
 	<-c.errDone
-	c.sweep()
-	guard.leave(c.pid)
-	c.out.shut(c.closedFault())
-	c.out.idle.Wait()
 }
 
 // stopLeader returns when the leader was reaped.
 func (c *stdioConn) stopLeader() {
+	safe.Point("transport.supervise")
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	termed, killed := false, false

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 // keepScratch is the largest message buffer that is kept for the next message.
@@ -183,7 +184,11 @@ func (w *writer) drain() {
 	defer w.idle.Done()
 	defer func() {
 		if p := recover(); p != nil { // a bug ends this connection, never the host
-			w.fail(fault.Caught(p, debug.Stack()))
+			bug := fault.Caught(p, debug.Stack())
+			bug.Server = w.server
+			if w.shut(bug) {
+				w.broken()
+			}
 		}
 	}()
 	for {
@@ -198,6 +203,7 @@ func (w *writer) drain() {
 		w.queue[0] = queued{}
 		w.queue = w.queue[1:]
 		w.mu.Unlock()
+		safe.Point("transport.write")
 		for len(next.data) > 0 {
 			n, err := w.pipe.write(next.data, true)
 			if n > 0 {
@@ -214,6 +220,16 @@ func (w *writer) drain() {
 			w.room.Release(next.charge)
 		}
 	}
+}
+
+// bug is the reason if a bug ended sending.
+func (w *writer) bug() *fault.Error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil && w.err.Code == fault.Internal {
+		return w.err
+	}
+	return nil
 }
 
 // fail ends sending because the pipe broke.

@@ -332,14 +332,35 @@ def test_another_loop_is_refused(run: Run) -> None:
         async with AsyncRuntime() as rt:
 
             def elsewhere() -> None:
-                for verb in (rt.list, rt.close):
-                    with pytest.raises(RuntimeError, match="belongs to another event loop"):
-                        asyncio.run(verb())
+                with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                    asyncio.run(rt.list())
 
             await asyncio.get_running_loop().run_in_executor(None, elsewhere)
             assert len(await rt.list()) == 8
 
     run(main())
+
+
+def test_any_loop_may_close_it(run: Run) -> None:
+    async def make() -> AsyncRuntime:
+        return AsyncRuntime()
+
+    async def main() -> None:
+        rt = await make()  # its own loop runs on
+        hanging = asyncio.ensure_future(rt.call("mcp_demo_hang"))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            await asyncio.get_running_loop().run_in_executor(None, lambda: asyncio.run(rt.close()))
+        with pytest.raises(mcprt.ClosedError):
+            await hanging
+        with pytest.raises(mcprt.ClosedError):
+            await rt.list()
+
+    run(main())
+    rt = asyncio.run(make())  # its own loop is gone
+    for _ in range(2):
+        asyncio.run(rt.close())
+    assert rt._pump._fd == -1
 
 
 def test_many_loops_at_once(run: Run) -> None:

@@ -352,7 +352,7 @@ def test_every_option_is_known_to_the_library(options: Dict[str, Any], tmp_path:
         env={}, servers={}, startup_timeout=0.25, uncached="wait", gate="timer", timeout=30, max_timeout=3600,
         request_timeout=300, grace=2, project_trust="recorded", reconnect="auto", lazy=False, idle_timeout=0,
         max_concurrent_starts=16, max_in_flight=4096, queue_bytes=1 << 28, max_notices=4096, notice_bytes=1 << 24,
-        env_policy="inherit", share=False, watch="off", pinning="off", spill=None, trace=None,
+        env_policy="inherit", share=False, watch="off", pinning="off", login_path=False, spill=None, trace=None,
     )  # fmt: skip
     Runtime(**{**options, **nested, **plain}).close()
 
@@ -367,6 +367,35 @@ def test_closing_ends_the_processes(options: Dict[str, Any]) -> None:
         time.sleep(0.05)
         rt.close()
         assert {type(call.exception(5)) for call in calls} == {mcprt.ClosedError}
+    wait_until(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_user_fault_b7_closing_in_any_order_from_any_thread_and_loop(options: Dict[str, Any]) -> None:
+    """Made in one event loop, closed in another, in another thread and in another order: no error, no process left."""
+
+    async def make() -> AsyncRuntime:
+        rt = AsyncRuntime(servers={"s": SCRIPTED}, **options)
+        assert (await rt.connect()).connected == ["s"]
+        return rt
+
+    many = [in_thread(lambda: asyncio.run(make())) for _ in range(3)]
+    plain = [Runtime(servers={"s": SCRIPTED}, **options) for _ in range(3)]
+    for rt in plain:
+        rt.connect()
+    pids = [view.pid or 0 for rt in plain for view in rt.servers()]
+
+    async def close() -> None:
+        async def one(rt: AsyncRuntime) -> None:
+            await rt.close()
+
+        # In tasks that did not open them, and twice.
+        await asyncio.gather(*(one(rt) for rt in [many[2], many[0], many[1], many[0]]))
+
+    in_thread(lambda: asyncio.run(close()))
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(plain[i].close) for i in (1, 2, 0, 1)]:
+            done.result(10)
+    assert all(pids)
     wait_until(lambda: not any(alive(pid) for pid in pids))
 
 

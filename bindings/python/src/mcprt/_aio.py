@@ -20,7 +20,7 @@ from ._events import AsyncEventStream, AsyncHandler, OnEvent, Request
 from ._frames import Frame
 from ._library import Library
 from ._operations import OnProgress, Operation
-from ._options import Options, encode_options
+from ._options import Options, encode_options, milliseconds
 from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class AsyncRuntime:
             await rt.connect()
             print((await rt.call("mcp_demo_echo", {"text": "hi"})).text)
 
-    Make one inside a running event loop; it belongs to that loop. Verbs, options and errors are those of
+    Make one inside a running event loop; it belongs to that loop, except for :meth:`close`. Verbs, options and errors are those of
     :class:`Runtime`. Cancelling a task that awaits a verb cancels the operation at the server. Where the library has
     no room for another operation, the verb waits for it, at most for its timeout.
 
@@ -259,8 +259,20 @@ class AsyncRuntime:
         self._closing: Optional[asyncio.Task[None]] = None
 
     async def close(self, grace: Optional[float] = None) -> None:
-        """As :meth:`Runtime.close`. Goes on in the background where the task that awaits it is cancelled."""
-        self._check()
+        """As :meth:`Runtime.close`. Goes on in the background where the task that awaits it is cancelled.
+
+        The one verb that may be awaited in any event loop, also when the runtime's own has ended: clean-up code runs
+        where it must.
+        """
+        if self._generation != _library.generation:
+            raise ForkError(FORKED)
+        here = asyncio.get_running_loop()
+        if here is not self._loop:
+            if self._loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.close(grace), self._loop))
+            else:
+                await here.run_in_executor(None, self._close_without_loop, grace)
+            return
         if self._closing is None:
             self._closing = self._loop.create_task(self._close(grace))
         await asyncio.shield(self._closing)
@@ -271,6 +283,11 @@ class AsyncRuntime:
         except ClosedError:
             pass  # its own completion may say so
         await self._pump.ended
+        self._finalizer()
+
+    def _close_without_loop(self, grace: Optional[float]) -> None:
+        """In a thread, where nobody drains any more."""
+        self._library.close(self._handle, -1 if grace is None else milliseconds(grace))
         self._finalizer()
 
     async def __aenter__(self) -> Self:

@@ -25,7 +25,8 @@ class MCPError(Exception):
 
     ``message`` says what happened, to which server, and what to do next. ``data`` has the details as fields, under
     the names of the C API: ``command``, ``exitCode``, ``signal``, ``stderr``, ``httpStatus``, ``body``,
-    ``challenge``, ``retryAfterMs``, ``rpcCode``, ``rpcMessage``, ``timeoutMs``. ``result`` is set where a call failed: a tool result that a model can be shown.
+    ``challenge``, ``retryAfterMs``, ``traceId``, ``rpcCode``, ``rpcMessage``, ``timeoutMs``. ``result`` is set where
+    a call failed: a tool result that a model can be shown.
     """
 
     code: str = "internal"

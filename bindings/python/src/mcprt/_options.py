@@ -146,6 +146,9 @@ class Options(TypedDict, total=False):
     share: bool
     watch: Literal["off", "notify", "apply"]
     pinning: Literal["off", "report"]
+    #: Ask the user's login shell for its ``PATH`` when a program is not in that of ``env``:
+    #: for hosts that are started from a desktop.
+    login_path: bool
     spill: Optional[SpillOptions]
     trace: Optional[TraceOptions]
     log: LogOptions
@@ -265,6 +268,7 @@ _FIELDS: Dict[str, _Field] = {
     "share": _Field("share"),
     "watch": _Field("watch"),
     "pinning": _Field("pinning"),
+    "login_path": _Field("loginPath"),
     "spill": _Field(
         "spill", over_bytes=_Field("overBytes"), dir=_Field("dir", _path), quota_bytes=_Field("quotaBytes")
     ),
