@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,7 +47,7 @@ func (at *attempt) run(ctx context.Context) {
 		if r := recover(); r != nil {
 			bug := caught(r)
 			if c != nil {
-				c.session.Close(abortGrace)
+				c.session.Close(abortGrace, false)
 			}
 			at.fail(bug)
 		}
@@ -59,7 +60,7 @@ func (at *attempt) run(ctx context.Context) {
 		return
 	}
 	if at.m.fire(at.s, event{kind: evConnected, gen: at.gen, session: c.session, tools: c.tools, clean: c.clean, from: c.from, drift: c.drift}).stale {
-		c.session.Close(abortGrace)
+		c.session.Close(abortGrace, false)
 		<-c.session.Done()
 		return
 	}
@@ -68,7 +69,7 @@ func (at *attempt) run(ctx context.Context) {
 
 // connection is what a successful attempt brings.
 type connection struct {
-	session *session.Session
+	session *hold
 	tools   *toolSet
 	clean   *redactor
 	from    *config.Resolved
@@ -145,7 +146,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if stored != nil && !at.probe {
 		cfg.Known = stored.verdict
 	}
-	sess, err := session.Connect(ctx, cfg)
+	sess, err := at.open(ctx, cfg, h, resolved, principal(creds))
 	if err != nil {
 		return nil, clean.fault(cause(ctx, err))
 	}
@@ -153,7 +154,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	defer func() { // also after a bug
 		if !kept {
 			h.given.Store(true)
-			sess.Close(abortGrace)
+			sess.Close(abortGrace, false)
 			<-sess.Done()
 		}
 	}()
@@ -185,6 +186,21 @@ func (at *attempt) wait(ctx context.Context) error {
 	return nil
 }
 
+// open makes the session, or joins one that managers with equal configs have already.
+func (at *attempt) open(ctx context.Context, cfg session.Config, h *handler, r *config.Resolved, principal string) (*hold, error) {
+	if at.m.opts.Share {
+		return join(ctx, at.shareKey(r, cfg, principal), h, func(hub session.Handler) (*session.Session, error) {
+			cfg.Handler = hub
+			return session.Connect(ctx, cfg)
+		})
+	}
+	sess, err := session.Connect(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return newHold(sess), nil
+}
+
 // cause prefers the reason why we ended the context over what the layers below
 // made of its end.
 func cause(ctx context.Context, err error) error {
@@ -214,7 +230,7 @@ func startClock(dial transport.Dial, timeout time.Duration, cancel context.Cance
 }
 
 // listTools asks for the tools and reports those that must not be used.
-func (m *Manager) listTools(ctx context.Context, sess *session.Session, server string) (*session.ToolList, error) {
+func (m *Manager) listTools(ctx context.Context, sess *hold, server string) (*session.ToolList, error) {
 	safe.Point("core.list")
 	list, err := sess.ListTools(ctx)
 	if err != nil {
@@ -228,7 +244,7 @@ func (m *Manager) listTools(ctx context.Context, sess *session.Session, server s
 }
 
 // relist fetches the list again after a list_changed.
-func (m *Manager) relist(s *server, sess *session.Session, gen uint64, entry *config.Entry) {
+func (m *Manager) relist(s *server, sess *hold, gen uint64, entry *config.Entry) {
 	defer func() {
 		if r := recover(); r != nil { // else no other list would ever follow
 			m.fire(s, event{kind: evRelistFailed, gen: gen, err: caught(r)})
@@ -263,6 +279,39 @@ type handler struct {
 	at    *attempt
 	clean *redactor
 	given atomic.Bool // the attempt gives the session up, and says itself why
+
+	resources, prompts changeNews
+}
+
+// changeNews tells the host that a list has changed: at once, and then at most once in
+// relistPause, however often the server says so. The last change is never left out.
+type changeNews struct {
+	mu     sync.Mutex
+	paused bool
+	again  bool // one more came in the pause
+}
+
+func (c *changeNews) tell(m *Manager, n rawNotice) {
+	c.mu.Lock()
+	if c.paused {
+		c.again = true
+		c.mu.Unlock()
+		return
+	}
+	c.paused = true
+	c.mu.Unlock()
+	m.tell(n)
+	time.AfterFunc(relistPause, func() {
+		m.guard(func() {
+			c.mu.Lock()
+			again := c.again && m.ctx.Err() == nil
+			c.paused, c.again = false, false
+			c.mu.Unlock()
+			if again {
+				c.tell(m, n)
+			}
+		})
+	})
 }
 
 func (h *handler) Notification(_ *session.Session, method string, params []byte) {
@@ -271,9 +320,9 @@ func (h *handler) Notification(_ *session.Session, method string, params []byte)
 	case "notifications/tools/list_changed":
 		m.fire(h.at.s, event{kind: evListChanged, gen: h.at.gen})
 	case "notifications/resources/list_changed":
-		m.tell(rawNotice{kind: "resources_changed", server: name})
+		h.resources.tell(m, rawNotice{kind: "resources_changed", server: name})
 	case "notifications/prompts/list_changed":
-		m.tell(rawNotice{kind: "prompts_changed", server: name})
+		h.prompts.tell(m, rawNotice{kind: "prompts_changed", server: name})
 	case "notifications/resources/updated":
 		m.tell(pick("resource_updated", name, params, "uri"))
 	case "notifications/message":

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
@@ -43,8 +44,9 @@ type callOp struct {
 	began   time.Time
 	timeout time.Duration // from submit on; 0: none
 	resends int
-	signIns int              // that this call has waited for
-	dying   *session.Session // to be over before the call is sent again
+	signIns int                 // that this call has waited for
+	dying   *hold               // to be over before the call is sent again
+	slot    *semaphore.Weighted // of its server, which this call holds
 
 	mu       sync.Mutex
 	stop     func() // ends what the call does at the moment
@@ -208,13 +210,18 @@ func (op *callOp) later() {
 // send passes the call to its live session. false: there is none.
 func (op *callOp) send(t target) bool {
 	sess := t.view.session
-	if sess == nil || !sess.Acquire() {
+	if sess == nil || !op.takeSlot(t.view.slots) {
+		return false
+	}
+	if !sess.Acquire() {
+		op.giveSlot()
 		return false
 	}
 	begun := false
 	defer func() {
 		if !begun {
 			sess.Release()
+			op.giveSlot()
 		}
 	}()
 	if op.req.Method == "" && t.def == nil {
@@ -249,9 +256,10 @@ func (op *callOp) send(t target) bool {
 			}
 		}()
 		sess.Release()
+		op.giveSlot()
 		safe.Point("core.done")
 		if err == nil {
-			op.out.succeed(Reply{Head: resultHead, Body: result, Tail: resultTail})
+			op.succeed(result)
 			return
 		}
 		op.ended(t, err)
@@ -422,9 +430,14 @@ func (op *callOp) demand() {
 			op.fail(err)
 			return
 		}
+		if err := op.queue(ctx, t.view, deadline); err != nil {
+			op.fail(op.about(fault.From(err)))
+			return
+		}
 		if op.send(t) {
 			return
 		}
+		op.giveSlot()
 	}
 	op.fail(op.about(fault.New(fault.Unavailable, fault.StageConnect, "server %q was ready and lost again each time; call again later", op.req.Server).Retry()))
 }

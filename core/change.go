@@ -103,7 +103,7 @@ func (m *Manager) derail(s *server, ev event, bug *fault.Error, fx *effects) {
 	if old, grace := s.session, m.grace; old != nil {
 		s.session = nil
 		s.ending = append(s.ending, old.Done())
-		fx.run = append(fx.run, func() { m.closeSession(old, grace) })
+		fx.run = append(fx.run, func() { m.closeSession(old, grace, false) })
 	}
 	if s.timer != nil {
 		s.timer.Stop()

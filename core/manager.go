@@ -31,6 +31,7 @@ type Manager struct {
 	policy      policy
 	store       *files
 	inputs      inputs
+	spill       *spill
 	helpers     *helpers
 	credentials *credentials
 
@@ -95,6 +96,7 @@ func open(options []byte, host Host, d deps) (m *Manager, err error) {
 	m = &Manager{host: host, opts: opts, env: opts.Env, deps: d, servers: map[string]*server{}, asks: map[uint64]*ask{}, pulse: make(chan struct{}), warned: warned,
 		grace: opts.Grace, opened: time.Now()}
 	m.policy = map[string]policy{"auto": policyAuto, "onCall": policyOnCall, "manual": policyManual}[opts.Reconnect]
+	m.spill = newSpill(opts.Spill)
 	m.names = newNamer(opts.ToolNames.Prefix, opts.ToolNames.MaxLength)
 	m.capabilities = declare(opts.Answers, true)
 	m.remoteCapabilities = declare(opts.Answers, slices.Contains(opts.Answers, "roots"))
@@ -222,6 +224,7 @@ func (m *Manager) Close(graceMs int32) {
 		}
 		m.work.Wait()
 		m.credentials.close(ctx)
+		m.spill.close()
 		close(over)
 	})
 	select {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -90,6 +89,9 @@ type LimitOptions struct {
 	MessageBytes int64
 	Pages, Tools int
 	ConfigBytes  int64
+	// CallsPerServer is how many calls run at one server at once; the others wait in a
+	// queue, first come first served. 0: no limit.
+	CallsPerServer int
 }
 
 // AuthOptions are those of signing in.
@@ -167,17 +169,6 @@ func defaultOptions() *Options {
 	}
 }
 
-// notYet are the options whose effect is still to be built. A host that sets one is
-// told so: an option that silently does nothing is worse than none.
-var notYet = []struct {
-	name  string
-	value func(*Options) any
-}{
-	{"idleTimeoutMs", func(o *Options) any { return o.IdleTimeout }},
-	{"share", func(o *Options) any { return o.Share }},
-	{"spill", func(o *Options) any { return o.Spill }},
-}
-
 // parseOptions reads the JSON object of open; empty is {}. An option that is
 // unknown or wrong is an invalid_request error that names it. What does not stop an
 // open comes as diagnostics.
@@ -211,7 +202,7 @@ func parseOptions(raw []byte) (*Options, []config.Diagnostic, error) {
 	if o.Cwd, err = filepath.Abs(o.Cwd); err != nil {
 		return nil, nil, fault.New(fault.InvalidRequest, "", `the current directory is unknown (%w); give the option "cwd"`, err)
 	}
-	return o, append(o.readEnv(), o.unsupported()...), nil
+	return o, o.readEnv(), nil
 }
 
 func (o *Options) readPlace(r *optionReader) {
@@ -311,6 +302,7 @@ func (o *Options) readLimits(r *optionReader) {
 		r.small("pages", &l.Pages, 1, 1000000)
 		r.small("tools", &l.Tools, 1, 1000000)
 		r.int("configBytes", &l.ConfigBytes, 1<<10, math.MaxInt32)
+		r.small("callsPerServer", &l.CallsPerServer, 0, 1<<20)
 	})
 }
 
@@ -385,17 +377,5 @@ func (o *Options) readEnv() []config.Diagnostic {
 		o.StartupTimeout = *d
 	}
 	o.EnvTimeout = read(envTimeout)
-	return found
-}
-
-func (o *Options) unsupported() []config.Diagnostic {
-	var found []config.Diagnostic
-	plain := defaultOptions()
-	for _, option := range notYet {
-		if !reflect.DeepEqual(option.value(o), option.value(plain)) {
-			found = append(found, config.Diagnostic{Severity: "warning", Code: "not_yet_supported", Field: option.name,
-				Message: "the option " + strconv.Quote(option.name) + " has no effect in version " + Version + "; leave it out"})
-		}
-	}
 	return found
 }

@@ -103,7 +103,7 @@ func TestEveryOption(t *testing.T) {
 		"projectTrust": "never", "cache": {"dir": "/c", "ttlMs": 5, "enabled": false},
 		"reconnect": "onCall", "lazy": true, "idleTimeoutMs": 9, "maxConcurrentStarts": 1,
 		"maxInFlight": 1, "queueBytes": 65536, "maxNotices": 2, "noticeBytes": 4096,
-		"toolNames": {"prefix": "", "maxLength": 128}, "limits": {"messageBytes": 1024, "pages": 3, "tools": 4, "configBytes": 2048},
+		"toolNames": {"prefix": "", "maxLength": 128}, "limits": {"messageBytes": 1024, "pages": 3, "tools": 4, "configBytes": 2048, "callsPerServer": 5},
 		"answers": ["roots", "input"], "clientInfo": {"name": "n", "version": "v"},
 		"auth": {"store": "memory", "dir": "/d", "clientMetadataUrl": "https://c/d", "redirectUri": "http://localhost:1/r", "redirectPort": 65535, "openBrowser": "never"},
 		"envPolicy": {"allow": ["LC_*"]}, "share": true, "watch": "apply", "pinning": "report", "loginPath": true,
@@ -118,7 +118,7 @@ func TestEveryOption(t *testing.T) {
 		ProjectTrust: "never", Cache: CacheOptions{"/c", 5 * time.Millisecond, false},
 		Reconnect: "onCall", Lazy: true, IdleTimeout: 9 * time.Millisecond, MaxConcurrentStarts: 1,
 		QueueLimits: QueueLimits{1, 65536, 2, 4096},
-		ToolNames:   ToolNameOptions{"", 128}, Limits: LimitOptions{1024, 3, 4, 2048},
+		ToolNames:   ToolNameOptions{"", 128}, Limits: LimitOptions{1024, 3, 4, 2048, 5},
 		Answers: []string{"roots", "input"}, ClientInfo: session.ClientInfo{Name: "n", Version: "v"},
 		Auth:      AuthOptions{"memory", "/d", "https://c/d", "http://localhost:1/r", 65535, "never"},
 		EnvPolicy: config.EnvPolicy{Allow: []string{"LC_*"}}, Share: true, Watch: "apply", Pinning: "report", LoginPath: true,
@@ -172,7 +172,7 @@ func TestUnknownOptions(t *testing.T) {
 		`{"cache":{"ttl":1}}`:                `there is no option "cache.ttl"; did you mean "cache.ttlMs"?`,
 		`{"discovery":{"User":"all"}}`:       `there is no option "discovery.User"; did you mean "discovery.user"?`,
 		`{"runtime":{"GOMAXPROCS":1}}`:       `did you mean "runtime.maxProcs"?`,
-		`{"limits":{"bananas":1}}`:           `there is no option "limits.bananas"; remove it. Known are messageBytes, pages, tools, configBytes`,
+		`{"limits":{"bananas":1}}`:           `there is no option "limits.bananas"; remove it. Known are messageBytes, pages, tools, configBytes, callsPerServer`,
 		`{"completely different":1}`:         `there is no option "completely different"; remove it. Known are cwd, env, servers, `,
 		`{"spill":{"overBytes":2000,"x":1}}`: `"spill.dir" is missing`,
 		`{"":1}`:                             `there is no option ""`,
@@ -200,7 +200,7 @@ func TestWrongTypes(t *testing.T) {
 		"maxTimeoutMs": "a number", "requestTimeoutMs": "a number", "graceMs": "", "discovery": "", "discovery.project": "a boolean", "discovery.user": "an array", "discovery.exclude": "an array",
 		"discovery.files": "an array", "discovery.variables": "an object", "discovery.filterExa": "a boolean", "discovery.filterBrowser": "a boolean", "projectTrust": "", "cache": "", "cache.dir": "string", "cache.ttlMs": "a number",
 		"cache.enabled": "a boolean", "reconnect": "", "lazy": "a boolean", "idleTimeoutMs": "a number", "maxConcurrentStarts": "", "maxInFlight": "", "queueBytes": "a number", "maxNotices": "",
-		"noticeBytes": "a number", "toolNames": "", "toolNames.prefix": "string", "toolNames.maxLength": "", "limits": "", "limits.messageBytes": "a number", "limits.pages": "", "limits.tools": "",
+		"noticeBytes": "a number", "toolNames": "", "toolNames.prefix": "string", "toolNames.maxLength": "", "limits": "", "limits.messageBytes": "a number", "limits.pages": "", "limits.tools": "", "limits.callsPerServer": "",
 		"limits.configBytes": "a number", "answers": "an array", "clientInfo": "", "clientInfo.name": "string", "clientInfo.version": "string", "auth": "", "auth.store": "", "auth.dir": "string",
 		"auth.clientMetadataUrl": "string", "auth.redirectUri": "string", "auth.redirectPort": "", "auth.openBrowser": "", "envPolicy": "", "share": "a boolean", "watch": "", "pinning": "", "loginPath": "a boolean", "spill": "",
 		"trace": "", "trace.file": "string", "log": "", "log.level": "", "runtime": "", "runtime.maxProcs": "", "runtime.memoryLimit": "a number", "runtime.gcPercent": "",
@@ -308,22 +308,6 @@ func TestTimesFromTheEnvironment(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}
-	}
-}
-
-func TestOptionsWithoutEffectAreReported(t *testing.T) {
-	for raw, field := range map[string]string{
-		`"share":true`: "share",
-		`"spill":{"overBytes":4096,"dir":"/s3cret"}`: "spill", `"idleTimeoutMs":1`: "idleTimeoutMs",
-	} {
-		_, found := mustParse(t, `{`+raw+`,`+noEnv+`}`)
-		if len(found) != 1 || found[0].Code != "not_yet_supported" || found[0].Severity != "warning" || found[0].Field != field || !strings.Contains(found[0].Message, `"`+field+`"`) || strings.Contains(found[0].Message, "s3cret") {
-			t.Errorf("%s: %+v", raw, found)
-		}
-	}
-	_, found := mustParse(t, `{"share":true,"spill":{"overBytes":4096,"dir":"/x"},"auth":{"store":"file","redirectPort":1},`+noEnv+`}`)
-	if len(found) != 2 {
-		t.Errorf("%+v", found)
 	}
 }
 

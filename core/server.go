@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/safe"
@@ -19,7 +21,7 @@ type server struct {
 	name     string
 	entry    *config.Entry
 	pinned   bool // given by the host itself: stays across reloads
-	session  *session.Session
+	session  *hold
 	cancel   context.CancelCauseFunc // of the attempt under way
 	ending   []<-chan struct{}       // attempts and sessions whose processes may still live
 	known    *toolSet
@@ -30,11 +32,13 @@ type server struct {
 	err      *fault.Error
 	began    time.Time // of the current attempt
 	took     time.Duration
-	prompted bool          // while asking: a person is waited for by now
-	waiting  int           // calls that wait for this server
-	changed  chan struct{} // closed and replaced at each change of state
-	timer    *time.Timer   // evRetry or evRelistAgain
-	counters *counters     // of all its sessions
+	prompted bool                // while asking: a person is waited for by now
+	waiting  int                 // calls that wait for this server
+	changed  chan struct{}       // closed and replaced at each change of state
+	timer    *time.Timer         // evRetry or evRelistAgain
+	idle     *time.Timer         // looks whether a lazy server may stop
+	slots    *semaphore.Weighted // for its calls; nil: no limit
+	counters *counters           // of all its sessions
 }
 
 func newServer(e *config.Entry) *server {
@@ -50,7 +54,7 @@ func (s *server) view() viewState {
 	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known, drift: s.drift, counters: s.counters}
 	switch s.state {
 	case stateReady:
-		v.session, v.clean = s.session, s.clean
+		v.session, v.clean, v.slots = s.session, s.clean, s.slots
 	case stateConnecting:
 		if v.again = s.settled; v.again {
 			v.err = s.err
@@ -68,7 +72,7 @@ type event struct {
 	kind      evKind
 	gen       uint64
 	err       *fault.Error
-	session   *session.Session
+	session   *hold
 	tools     *toolSet
 	clean     *redactor
 	drift     *drift           // of evConnected and evRelisted
@@ -122,14 +126,18 @@ func (m *Manager) step(s *server, ev event, fx *effects) action {
 		fx.run = append(fx.run, func() { cancel(errSuperseded) })
 	}
 	if a.close && s.session != nil {
-		old, grace := s.session, m.grace
+		old, grace, apart := s.session, m.grace, ev.kind == evRestart || ev.kind == evChanged
 		s.session = nil
 		s.ending = append(s.ending, old.Done())
-		fx.run = append(fx.run, func() { m.closeSession(old, grace) })
+		fx.run = append(fx.run, func() { m.closeSession(old, grace, apart) })
 	}
 	if s.timer != nil && (next.state != before.state || next.gen != before.gen || a.timer > 0) {
 		s.timer.Stop()
 		s.timer = nil
+	}
+	if s.idle != nil && next.state != stateReady {
+		s.idle.Stop()
+		s.idle = nil
 	}
 	m.remember(s, ev, a, now)
 	if a.start {
@@ -169,8 +177,8 @@ func (m *Manager) step(s *server, ev event, fx *effects) action {
 }
 
 // closeSession ends a session. When the manager closes meanwhile, its grace holds.
-func (m *Manager) closeSession(old *session.Session, grace time.Duration) {
-	old.Close(grace)
+func (m *Manager) closeSession(old *hold, grace time.Duration, apart bool) {
+	old.Close(grace, apart)
 	safe.Go(nil, func() {
 		select {
 		case <-old.Done():
@@ -178,7 +186,7 @@ func (m *Manager) closeSession(old *session.Session, grace time.Duration) {
 			m.mu.Lock()
 			grace := m.grace
 			m.mu.Unlock()
-			old.Close(grace)
+			old.Close(grace, false)
 		}
 	})
 }
@@ -208,8 +216,12 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 		s.session, s.known, s.info, s.cancel = ev.session, ev.tools, ev.session.Info(), nil
 		s.clean, s.resolved = ev.clean, ev.from
 		s.took = now.Sub(s.began)
-		s.counters.connected(ev.session)
+		s.counters.connected(ev.session.Session)
 		m.noticeDrift(s, ev.drift)
+		m.timeIdle(s)
+		if n := m.opts.Limits.CallsPerServer; n > 0 && s.slots == nil {
+			s.slots = semaphore.NewWeighted(int64(n))
+		}
 	case evChanged:
 		if s.state == stateStopped {
 			s.known = nil

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
@@ -53,8 +54,9 @@ type viewState struct {
 	again     bool // connecting, and not for the first time: err is why
 	gen       uint64
 	entry     *config.Entry
-	session   *session.Session // only when ready
-	clean     *redactor        // of that session
+	session   *hold               // only when ready
+	clean     *redactor           // of that session
+	slots     *semaphore.Weighted // for its calls; nil: no limit
 	info      session.Info
 	connectMs int64
 	err       *fault.Error

@@ -35,6 +35,7 @@ func TestUserFaults(t *testing.T) {
 		{"A13 killed during a call", userFaultA13},
 		{"A15 parallel calls", userFaultA15},
 		{"B2 restart while connecting", userFaultB2},
+		{"B5 many sessions with the same servers", TestShare},
 		{"B7 close in any order from anywhere", userFaultB7},
 		{"C1 a session that expires", userFaultC1},
 		{"C3 reconnect to a server of one session", userFaultC3},

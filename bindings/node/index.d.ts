@@ -48,7 +48,7 @@ export interface RuntimeOptions {
   reconnect?: 'auto' | 'onCall' | 'manual'
   /** Start no server whose tools the cache knows. */
   lazy?: boolean
-  /** No effect in this version, as `share` and `spill`: setting one gives a diagnostic. */
+  /** Stop a lazy server that had no call for so long; 0 (default): never. */
   idleTimeoutMs?: number
   maxConcurrentStarts?: number
   /** Operations in flight; more of them wait here, in order. Default 4096. */
@@ -57,7 +57,7 @@ export interface RuntimeOptions {
   maxNotices?: number
   noticeBytes?: number
   toolNames?: { prefix?: string; maxLength?: number }
-  limits?: { messageBytes?: number; pages?: number; tools?: number; configBytes?: number }
+  limits?: { messageBytes?: number; pages?: number; tools?: number; configBytes?: number; callsPerServer?: number }
   clientInfo?: { name: string; version: string }
   /** How servers are signed in to; see docs/auth.md. */
   auth?: {
@@ -75,11 +75,13 @@ export interface RuntimeOptions {
   }
   /** What servers get besides their own `env`. Default `inherit`. */
   envPolicy?: 'inherit' | 'clear' | { allow: string[] }
+  /** Have one session with a server together with the runtimes of this process whose config for it is equal. */
   share?: boolean
   watch?: 'off' | 'notify' | 'apply'
   pinning?: 'off' | 'report'
   /** Ask the user's login shell for its PATH when a program is not in that of `env`: for hosts started from a desktop. */
   loginPath?: boolean
+  /** Put long texts of results into files. */
   spill?: { overBytes: number; dir?: string; quotaBytes?: number } | null
   /** The flight recorder: every message and every step of each start, redacted, as JSON lines. See docs/trace.md. */
   trace?: { file: string; maxBytes?: number; payloadBytes?: number } | null

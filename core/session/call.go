@@ -96,6 +96,9 @@ func (s *Session) start(p *pending) {
 		}
 		c.Params, c.Arguments, c.Meta = bytes.Clone(c.Params), bytes.Clone(c.Arguments), bytes.Clone(c.Meta)
 	}
+	if !p.modern && looksBack(p.call.Method) {
+		p.call.Params = bytes.Clone(p.call.Params)
+	}
 	p.ctx, p.stopSend = context.WithCancel(context.Background())
 	s.mu.Lock()
 	if lost := s.lost; lost != nil {
@@ -115,6 +118,12 @@ func (s *Session) start(p *pending) {
 	s.register(p)
 	s.mu.Unlock()
 	s.write(p, nil)
+}
+
+// looksBack tells the methods whose params are looked at again when the answer comes:
+// they are the caller's until Start has returned.
+func looksBack(method string) bool {
+	return method == "resources/read" || method == "resources/subscribe" || method == "resources/unsubscribe"
 }
 
 // register gives p the next id; the mutex is held.
@@ -221,6 +230,7 @@ func (s *Session) response(m *transport.Message) {
 	var sequel func(*pending, []byte)
 	if err == nil {
 		if sequel, err = s.sequel(p, result); err == nil && sequel == nil {
+			s.watchSubscriptions(p)
 			err = s.watchSkills(p, result)
 		}
 	}

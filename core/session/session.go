@@ -151,13 +151,14 @@ type Session struct {
 	ctx     context.Context // ends with the session
 	end     context.CancelCauseFunc
 	notices *queue
-	use     usage
+	use     Usage
 
 	mu       sync.Mutex
 	info     Info // a server's request may ask for it before Connect has returned
 	lastID   int64
 	pending  map[int64]*pending
 	skills   map[string]skillFile          // by URI, as listed
+	watched  map[string]struct{}           // URIs that the host has subscribed to
 	held     int                           // server requests that are open
 	heldAt   time.Time                     // when the first of them was opened
 	requests map[string]context.CancelFunc // the server's open requests by raw id
@@ -211,7 +212,7 @@ func (s *Session) Ended() bool {
 // Close starts the end and returns at once: calls in flight fail with closed, and
 // the connection gets the grace. Later calls may only shorten it.
 func (s *Session) Close(grace time.Duration) {
-	s.use.retire()
+	s.use.Retire()
 	s.fail(s.errorf(fault.Closed, fault.StageSend, "the session with server %q was closed", s.cfg.Server), false)
 	s.conn.Close(grace, false)
 }

@@ -515,3 +515,24 @@ def test_a_trace_is_written(options: Dict[str, Any], tmp_path: Path) -> None:
     assert records[0]["type"] == "trace" and records[-1]["type"] == "end"
     calls = [r for r in records if r.get("method") == "tools/call"]
     assert [(r["direction"], r["kind"]) for r in calls] == [("out", "request"), ("in", "response")]
+
+
+def test_two_runtimes_share_a_server(options: Dict[str, Any]) -> None:
+    with Runtime(servers={"s": demo()}, share=True, **options) as one, Runtime(servers={"s": demo()}, share=True, **options) as two:
+        one.connect()
+        two.connect()
+        pid = one.servers()[0].data["pid"]
+        assert two.servers()[0].data["pid"] == pid
+        one.close()
+        assert two.call("mcp_s_echo", {"text": "still here"}).text == "still here"
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def test_a_long_text_goes_to_a_file(options: Dict[str, Any], tmp_path: Path) -> None:
+    with Runtime(servers={"s": demo()}, spill={"over_bytes": 2000, "dir": tmp_path / "long"}, **options) as rt:
+        rt.connect()
+        text = "0123456789" * 1000
+        result = rt.call("mcp_s_echo", {"text": text})
+        (note,) = [note for note in result.data["_meta"]["mcprt/spilled"] if "content" in note]
+        assert Path(note["path"]).read_text("utf-8") == text and note["path"] in result.text
+    assert not list((tmp_path / "long").iterdir())

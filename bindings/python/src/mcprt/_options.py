@@ -46,6 +46,8 @@ class LimitOptions(TypedDict, total=False):
     pages: int
     tools: int
     config_bytes: int
+    #: Calls that run at one server at once; 0 (default): no limit.
+    calls_per_server: int
 
 
 class ClientInfo(TypedDict, total=False):
@@ -125,7 +127,7 @@ class Options(TypedDict, total=False):
     reconnect: Literal["auto", "onCall", "manual"]
     #: Start no server whose tools the cache knows.
     lazy: bool
-    #: No effect in this version, as ``share`` and ``spill``: setting one gives a diagnostic.
+    #: Stop a lazy server that had no call for so long. Default: never.
     idle_timeout: float
     max_concurrent_starts: int
     #: Operations not yet finished: 4096.
@@ -141,6 +143,7 @@ class Options(TypedDict, total=False):
     auth: AuthOptions
     #: What children get besides their own ``env``.
     env_policy: Union[Literal["inherit", "clear"], EnvPolicy]
+    #: Have one session with a server together with the runtimes of this process whose config for it is equal.
     share: bool
     watch: Literal["off", "notify", "apply"]
     pinning: Literal["off", "report"]
@@ -250,6 +253,7 @@ _FIELDS: Dict[str, _Field] = {
         pages=_Field("pages"),
         tools=_Field("tools"),
         config_bytes=_Field("configBytes"),
+        calls_per_server=_Field("callsPerServer"),
     ),
     "client_info": _Field("clientInfo"),
     "auth": _Field(

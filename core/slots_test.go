@@ -1,0 +1,123 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcprt/mcprt/core/mcptest"
+)
+
+// TestCallsPerServer: no more calls than allowed run at a server at once; the others
+// wait in order, and one that is cancelled or too late leaves the queue. Other servers
+// have queues of their own.
+func TestCallsPerServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := mcptest.NewMemory(mcptest.Script{}), mcptest.NewMemory(mcptest.Script{})
+		r := newRig(t, servers{"a": a, "b": b}, map[string]any{"limits": map[string]any{"callsPerServer": 2}})
+		r.must(VerbConnect, `{}`)
+		began := time.Now()
+		type end struct {
+			n    int
+			at   time.Duration
+			text string
+		}
+		ends := make(chan end, 20)
+		start := func(n int, request string) (cancel func()) {
+			ch, cancel := r.begin(VerbCall, request)
+			go func() {
+				got := <-ch
+				ends <- end{n, time.Since(began), got.raw}
+			}()
+			synctest.Wait()
+			return cancel
+		}
+		second := `{"server":"a","tool":"slow","arguments":{"ms":1000}%s}`
+		for n := range 6 {
+			start(n, fmt.Sprintf(second, ""))
+		}
+		cancel := start(6, fmt.Sprintf(second, ""))
+		start(7, fmt.Sprintf(second, `,"timeoutMs":1500`))
+		start(8, `{"server":"b","tool":"slow","arguments":{"ms":1000}}`)
+		synctest.Wait()
+		if n := a.Counts().Calls["slow"]; n != 2 {
+			t.Errorf("%d calls run at once", n)
+		}
+		if a := r.must(VerbCall, `{"method":"mcprt/stats"}`); !strings.Contains(a.raw, `"queued":6`) {
+			t.Errorf("stats: %s", a.raw)
+		}
+		cancel()
+		got := map[int]end{}
+		for range 9 {
+			e := <-ends
+			got[e.n] = e
+		}
+		for n, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 3: 2 * time.Second, 4: 3 * time.Second, 5: 3 * time.Second, 6: 0, 7: 1500 * time.Millisecond, 8: time.Second} {
+			if got[n].at != want {
+				t.Errorf("call %d ended after %v, want %v: %s", n, got[n].at, want, got[n].text)
+			}
+		}
+		if !strings.Contains(got[6].text, `"canceled"`) || !strings.Contains(got[7].text, "waited for its turn") || !strings.Contains(got[7].text, `"timeout"`) {
+			t.Errorf("cancelled: %s\nlate: %s", got[6].text, got[7].text)
+		}
+		if n := a.Counts().Calls["slow"]; n != 6 {
+			t.Errorf("%d calls were sent, though two never had their turn", n)
+		}
+		if st := r.must(VerbCall, `{"server":"a","tool":"echo"}`); st.st != OK { // nothing is held for ever
+			t.Error(st.raw)
+		}
+		r.m.Close(0)
+	})
+}
+
+// TestCallsPerServerWhereItDies: calls that the death of a server ends give their places back.
+func TestCallsPerServerWhereItDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := mcptest.NewMemory(mcptest.Script{})
+		r := newRig(t, servers{"a": a}, map[string]any{"limits": map[string]any{"callsPerServer": 1}})
+		r.must(VerbConnect, `{}`)
+		hang, _ := r.begin(VerbCall, `{"server":"a","tool":"die"}`)
+		queued, _ := r.begin(VerbCall, `{"server":"a","tool":"echo"}`)
+		if got := <-hang; got.st == OK {
+			t.Error(got.raw)
+		}
+		if got := <-queued; got.st != OK {
+			t.Errorf("the one that waited: %s", got.raw)
+		}
+		for range 5 {
+			r.must(VerbCall, `{"server":"a","tool":"echo"}`)
+		}
+		r.m.Close(0)
+	})
+}
+
+// TestListChangesAreCoalesced: a server that announces changes without end is passed
+// on at a pace, and the last one always.
+func TestListChangesAreCoalesced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := echo()
+		r := newRig(t, servers{"a": s}, nil)
+		r.must(VerbConnect, `{}`)
+		for range 1000 {
+			s.Notify("notifications/resources/list_changed", "")
+			s.Notify("notifications/prompts/list_changed", "")
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		for _, kind := range []string{"resources_changed", "prompts_changed"} {
+			if n := len(r.host.of(kind)); n < 5 || n > 12 {
+				t.Errorf("%d %s in a second", n, kind)
+			}
+		}
+		before := len(r.host.of("resources_changed"))
+		s.Notify("notifications/resources/list_changed", "")
+		s.Notify("notifications/resources/list_changed", "")
+		time.Sleep(time.Second)
+		if n := len(r.host.of("resources_changed")) - before; n != 2 {
+			t.Errorf("%d notices of two changes", n)
+		}
+		r.m.Close(0)
+	})
+}

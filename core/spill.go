@@ -1,0 +1,254 @@
+package core
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/goccy/go-json"
+	"github.com/gofrs/flock"
+
+	"github.com/mcprt/mcprt/core/rawjson"
+)
+
+const (
+	spillPrefix  = "mcprt-spill-"
+	spillLock    = "lock"
+	spillPreview = 2 << 10 // bytes of a text that stay in the result
+	defaultQuota = 1 << 30
+)
+
+// spill puts long texts of results into files, so that neither the host nor its model
+// has to take them in. The files are the manager's own: in a directory that nobody else
+// may enter, under a quota, and gone when the manager closes. Its zero value, and nil,
+// spill nothing.
+type spill struct {
+	over, quota int64
+	parent      string
+
+	mu     sync.Mutex
+	dir    string // "" before the first file
+	lock   *flock.Flock
+	files  []spilled // the oldest first
+	used   int64
+	serial int
+}
+
+type spilled struct {
+	path  string
+	bytes int64
+}
+
+func newSpill(o *SpillOptions) *spill {
+	if o == nil {
+		return nil
+	}
+	s := &spill{over: o.OverBytes, quota: o.QuotaBytes, parent: o.Dir}
+	if s.quota == 0 {
+		s.quota = defaultQuota
+	}
+	return s
+}
+
+// wants tells whether a result can hold a text that is too long.
+func (s *spill) wants(result []byte) bool { return s != nil && int64(len(result)) > s.over }
+
+// shorten gives the result with each long text, and structured content that is too
+// long, in a file: the text's beginning stays, and says where the rest is. On an error
+// the result is as it was.
+func (s *spill) shorten(result []byte) ([]byte, error) {
+	var members struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent"`
+		Meta       json.RawMessage   `json:"_meta"`
+	}
+	if err := json.Unmarshal(result, &members); err != nil {
+		return result, nil // the host sees what it is
+	}
+	var notes []spillNote
+	for i, block := range members.Content {
+		kind, _ := rawjson.String(rawjson.Get(block, "type"))
+		text, ok := rawjson.String(rawjson.Get(block, "text"))
+		if kind != "text" || !ok || int64(len(text)) <= s.over {
+			continue
+		}
+		note, err := s.write([]byte(text), ".txt")
+		if err != nil {
+			return result, err
+		}
+		note.Content = &i
+		notes = append(notes, note)
+		members.Content[i] = replaceMember(block, "text", encode(fmt.Sprintf("%s…\n\n[The whole text has %d bytes and is in the file %s]", preview(text), len(text), note.Path)))
+	}
+	structured := int64(len(members.Structured)) > s.over
+	if structured {
+		note, err := s.write(members.Structured, ".json")
+		if err != nil {
+			return result, err
+		}
+		notes = append(notes, note)
+	}
+	if notes == nil {
+		return result, nil
+	}
+	out := replaceMember(result, "content", encode(members.Content))
+	if structured {
+		out = replaceMember(out, "structuredContent", nil)
+	}
+	meta := []byte(`{}`)
+	if rawjson.IsObject(members.Meta) {
+		meta = members.Meta
+	}
+	return replaceMember(out, "_meta", replaceMember(meta, "mcprt/spilled", encode(notes))), nil
+}
+
+// spillNote is what a result says of a file, in _meta under "mcprt/spilled".
+type spillNote struct {
+	Content *int   `json:"content,omitempty"` // index of the block; absent: structuredContent
+	Path    string `json:"path"`
+	Bytes   int64  `json:"bytes"`
+	SHA256  string `json:"sha256"`
+}
+
+func preview(text string) string {
+	n := min(len(text), spillPreview)
+	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// replaceMember sets a member of a raw object, or takes it out where value is nil. The
+// other members stay as they are, byte for byte.
+func replaceMember(object []byte, name string, value []byte) []byte {
+	b, found := []byte{'{'}, false
+	add := func(key string, value []byte) {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(rawjson.AppendString(b, key), ':'), value...)
+	}
+	_ = rawjson.Members(object, func(key string, old []byte) bool {
+		if key == name {
+			if old = value; found || value == nil {
+				return true
+			}
+			found = true
+		}
+		add(key, old)
+		return true
+	})
+	if !found && value != nil {
+		add(name, value)
+	}
+	return append(b, '}')
+}
+
+// write makes a file of its own. Where the quota is full the oldest files go.
+func (s *spill) write(data []byte, ending string) (spillNote, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := int64(len(data))
+	if n > s.quota {
+		return spillNote{}, fmt.Errorf("%d bytes are more than spill.quotaBytes allows", n)
+	}
+	if s.dir == "" {
+		if err := s.open(); err != nil {
+			return spillNote{}, err
+		}
+	}
+	for s.used+n > s.quota {
+		_ = os.Remove(s.files[0].path) // it may be gone
+		s.used -= s.files[0].bytes
+		s.files = s.files[1:]
+	}
+	s.serial++
+	path := filepath.Join(s.dir, fmt.Sprintf("%06d%s", s.serial, ending))
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		_ = os.Remove(path)
+		return spillNote{}, err
+	}
+	s.files, s.used = append(s.files, spilled{path, n}), s.used+n
+	sum := sha256.Sum256(data)
+	return spillNote{Path: path, Bytes: n, SHA256: hex.EncodeToString(sum[:])}, nil
+}
+
+// open makes the directory, and removes those of managers that were killed: their lock
+// is free.
+func (s *spill) open() error {
+	if err := os.MkdirAll(s.parent, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.parent)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), spillPrefix) {
+			continue
+		}
+		old := filepath.Join(s.parent, e.Name())
+		lock := flock.New(filepath.Join(old, spillLock), flock.SetFlag(os.O_RDWR)) // not one that is just being made
+		if free, err := lock.TryLock(); err == nil && free {
+			_ = os.RemoveAll(old) // best effort
+			_ = lock.Unlock()
+		}
+	}
+	var id [8]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return err
+	}
+	dir := filepath.Join(s.parent, spillPrefix+hex.EncodeToString(id[:]))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	lock := flock.New(filepath.Join(dir, spillLock), flock.SetPermissions(0o600))
+	if _, err := lock.TryLock(); err != nil {
+		_ = os.RemoveAll(dir)
+		return err
+	}
+	s.dir, s.lock = dir, lock
+	return nil
+}
+
+// close removes all files.
+func (s *spill) close() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir == "" {
+		return
+	}
+	_ = s.lock.Unlock() // first: an open file cannot be removed everywhere
+	_ = os.RemoveAll(s.dir)
+	s.dir, s.files, s.used = "", nil, 0
+	s.quota = 0 // nothing is written any more
+}
+
+// succeed gives the host the result, or what is left of it when its texts are in files.
+func (op *callOp) succeed(result []byte) {
+	s := op.m.spill
+	if op.req.Method != "" || !s.wants(result) {
+		op.out.succeed(Reply{Head: resultHead, Body: result, Tail: resultTail})
+		return
+	}
+	result = append([]byte(nil), result...)
+	if !op.m.goSafe(func() { // a file may take long, and this is the reader's goroutine
+		short, err := s.shorten(result)
+		if err != nil {
+			op.m.tell(diagnosticNotice{diagnostic{Severity: "warning", Code: "not_spilled", Server: op.req.Server,
+				Message: "a long result was handed out whole, since it could not be put into a file: " + err.Error()}})
+		}
+		op.out.succeed(Reply{Head: resultHead, Body: short, Tail: resultTail})
+	}) {
+		op.out.succeed(Reply{Head: resultHead, Body: result, Tail: resultTail})
+	}
+}
