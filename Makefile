@@ -121,8 +121,8 @@ test-node: build $(STAMPS)/node ## Run the tests of the Node package
 test-real: build build/real_test build/gosdk-server $(STAMPS)/python $(STAMPS)/node $(STAMPS)/testservers-python $(STAMPS)/testservers-node ## Call public MCP servers from C, Python and Node
 	project=$$(mktemp -d) && trap 'rm -rf "$$project"' EXIT && testservers/project.sh "$$project" && \
 	  TESTSERVERS=$(CURDIR)/testservers TESTPROJECT=$$project LD_LIBRARY_PATH=build testservers/with-remote.sh build/real_test "$$project" testservers/cases.json
-	cd testservers && PYTHONPATH=../bindings/python/src ./with-remote.sh ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py test_both_ways.py
-	testservers/with-remote.sh $(NODE) --test testservers/real.test.mjs
+	cd testservers && PYTHONPATH=../bindings/python/src ./with-remote.sh ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py test_both_ways.py test_signin.py
+	testservers/with-remote.sh $(NODE) --test testservers/real.test.mjs testservers/signin.test.mjs
 
 # ---- the official suite ---------------------------------------------------
 

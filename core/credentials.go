@@ -54,7 +54,7 @@ func signsIn(e *config.Entry, headers map[string]string) bool {
 
 // asksToSignIn tells whether a person can be asked to sign in to a server.
 func (m *Manager) asksToSignIn(e *config.Entry) bool {
-	if !signsIn(e, e.Server.Headers) || e.Server.BearerTokenEnvVar != "" || !m.answers("authorization") && m.opts.Auth.OpenBrowser != "system" {
+	if !signsIn(e, e.Server.Headers) || !signsIn(e, e.Server.HeaderEnvVars) || e.Server.BearerTokenEnvVar != "" || !m.answers("authorization") && m.opts.Auth.OpenBrowser != "system" {
 		return false
 	}
 	grant, _ := e.Server.OAuth["grant"].(string)
@@ -95,7 +95,7 @@ func (c *credentials) of(e *config.Entry, r *config.Resolved) (*auth.Credentials
 		return nil, err
 	}
 	made := auth.New(auth.Config{
-		Server: e.Name, URL: u, Store: c.store, ClientName: c.m.opts.ClientInfo.Name, Version: Version, TLS: secure, Proxy: proxy,
+		Server: e.Name, URL: u, Store: c.store, ClientName: c.m.opts.ClientInfo.Name, Version: Version, TLS: secure, Proxy: proxy, Via: via(r),
 		Warn: func(code, message string) {
 			c.m.store.report(diagnostic{Severity: "warning", Code: code, Server: e.Name, Message: message})
 		},
@@ -104,6 +104,18 @@ func (c *credentials) of(e *config.Entry, r *config.Resolved) (*auth.Credentials
 	})
 	c.made[key] = made
 	return made, nil
+}
+
+// via is what of a config decides who can read what is sent to its server.
+func via(r *config.Resolved) string {
+	ca := ""
+	if r.TLS != nil {
+		ca = r.TLS.CAFile
+	}
+	if ca == "" && r.Proxy == "" {
+		return ""
+	}
+	return string(encode([]string{r.Proxy, ca}))
 }
 
 // secrets are those of all sign-ins, now.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"github.com/mcprt/mcprt/core/auth"
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/session"
@@ -314,6 +315,12 @@ func (o *Options) readExtras(r *optionReader) {
 		r.string("redirectUri", &a.RedirectURI)
 		r.small("redirectPort", &a.RedirectPort, 0, math.MaxUint16)
 		r.word("openBrowser", &a.OpenBrowser, "host", "system", "never")
+		if u := a.ClientMetadataURL; u != "" && auth.CheckMetadataURL(u) != nil {
+			r.wrong("clientMetadataUrl", "a string", "an https url with a path, such as https://example.com/mcp.json", r.get("clientMetadataUrl"))
+		}
+		if u := a.RedirectURI; u != "" && auth.CheckRedirectURI(u) != nil {
+			r.wrong("redirectUri", "a string", "an http url of this machine, an https url, or one of a scheme of the program's own", r.get("redirectUri"))
+		}
 	})
 	r.word("watch", &o.Watch, "off", "notify", "apply")
 	r.word("pinning", &o.Pinning, "off", "report")

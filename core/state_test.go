@@ -49,6 +49,21 @@ func TestStateTable(t *testing.T) {
 		{"failed for now, on call", in(stateConnecting), evFailed, func(f *facts) { f.policy = policyOnCall }, early, stateFailed, action{newError: true}},
 		{"lost while listing", in(stateConnecting), evLost, nil, early, stateBackoff, action{newError: true, cancel: true, timer: 500 * time.Millisecond}},
 		{"wants a sign-in", in(stateConnecting), evAuth, nil, early, stateNeedsAuth, action{newError: true, cancel: true}},
+		{"wants a sign-in, a call waits", in(stateConnecting), evAuth, func(f *facts) { f.signsIn, f.waiters = true, true }, early, stateNeedsAuth, action{newError: true, ask: true}},
+		{"wants a sign-in, a call waits, the host does not answer", in(stateConnecting), evAuth, func(f *facts) { f.asks, f.waiters = true, true }, early, stateNeedsAuth, action{newError: true, cancel: true}},
+		{"wants a sign-in, authorized", machine{state: stateConnecting, gen: 7, authorize: true}, evAuth, func(f *facts) { f.signsIn = true }, early, stateNeedsAuth, action{newError: true, ask: true}},
+		{"wants a sign-in, nobody waits", in(stateConnecting), evAuth, func(f *facts) { f.signsIn = true }, early, stateNeedsAuth, action{newError: true, cancel: true}},
+		{"refuses the new token", machine{state: stateConnecting, gen: 7, signIns: 1}, evAuth, func(f *facts) { f.signsIn, f.waiters = true, true }, early, stateNeedsAuth, action{newError: true, cancel: true}},
+		{"refuses the new token for want of more", machine{state: stateConnecting, gen: 7, signIns: 1}, evAuth, func(f *facts) { f.signsIn, f.waiters, f.helps = true, true, true }, early, stateNeedsAuth, action{newError: true, ask: true}},
+		{"refuses them again and again", machine{state: stateConnecting, gen: 7, signIns: maxSignIns}, evAuth, func(f *facts) { f.signsIn, f.waiters, f.helps = true, true, true }, early, stateNeedsAuth, action{newError: true, cancel: true}},
+		{"a call asks to sign in", machine{state: stateNeedsAuth, gen: 7, signIns: 2}, evDemand, func(f *facts) { f.signsIn = true }, early, stateNeedsAuth, action{ask: true}},
+		{"a call cannot ask to sign in", in(stateNeedsAuth), evDemand, func(f *facts) { f.asks = true }, early, stateNeedsAuth, action{refuse: true}},
+		{"signed in", machine{state: stateNeedsAuth, gen: 7, asking: true}, evGiven, nil, early, stateConnecting, action{start: true, clearErr: true}},
+		{"not signed in", machine{state: stateNeedsAuth, gen: 7, asking: true}, evNotGiven, nil, early, stateNeedsAuth, action{newError: true}},
+		{"asked to sign in, started", machine{state: stateNeedsAuth, gen: 7, asking: true}, evStart, nil, early, stateNeedsAuth, action{}},
+		{"asked to sign in, restarted", machine{state: stateNeedsAuth, gen: 7, asking: true}, evRestart, nil, early, stateConnecting, action{start: true, cancel: true}},
+		{"asked to sign in, stopped", machine{state: stateNeedsAuth, gen: 7, asking: true}, evDisconnect, nil, early, stateStopped, action{cancel: true, clearErr: true}},
+		{"wants a sign-in, started with a stored one", in(stateNeedsAuth), evStart, nil, early, stateConnecting, action{start: true}},
 		{"needs an input that nobody may be asked for", in(stateConnecting), evInput, func(f *facts) { f.asks = true }, early, stateNeedsInput, action{newError: true}},
 		{"needs an input, a call waits", in(stateConnecting), evInput, func(f *facts) { f.asks, f.waiters = true, true }, early, stateNeedsInput, action{newError: true, ask: true}},
 		{"needs an input, a call waits, the host does not answer", in(stateConnecting), evInput, func(f *facts) { f.waiters = true }, early, stateNeedsInput, action{newError: true}},
@@ -226,6 +241,7 @@ func FuzzStates(f *testing.F) {
 			}
 			f.permanent, f.lazy, f.hasTools, f.remote = b&0x40 != 0, b&0x20 != 0, b&0x10 != 0, script[0]&0x80 != 0
 			f.asks, f.waiters, f.authorize = b&0x20 == 0, b&0x10 != 0, b&0x40 != 0
+			f.signsIn, f.helps = b&0x20 == 0, b&0x40 != 0
 			before := m
 			next, a := m.step(ev, f)
 			switch {
@@ -253,12 +269,14 @@ func FuzzStates(f *testing.F) {
 				t.Fatalf("%d: backoff without a timer", i)
 			case (next.state == stateFailed || next.state == stateBackoff) && before.state != next.state && !a.newError && !a.tripped:
 				t.Fatalf("%d: %v without an error", i, next.state)
-			case next.asking && next.state != stateNeedsInput:
+			case next.asking && next.state != stateNeedsInput && next.state != stateNeedsAuth:
 				t.Fatalf("%d: asking while %v", i, next.state)
 			case a.ask && (!next.asking || before.asking || !f.asks):
 				t.Fatalf("%d: %v asks for %v", i, ev, next)
 			case a.ask && ev != evDemand && !f.waiters && !before.authorize:
 				t.Fatalf("%d: %v asks, but nobody allowed it", i, ev)
+			case a.ask && ev == evAuth && before.signIns >= maxSignIns:
+				t.Fatalf("%d: asked to sign in without end", i)
 			case before.asking && !next.asking && !a.cancel && ev != evGiven && ev != evNotGiven:
 				t.Fatalf("%d: %v left a question open", i, ev)
 			case !f.trusted && a.start:

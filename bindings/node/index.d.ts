@@ -59,12 +59,18 @@ export interface RuntimeOptions {
   toolNames?: { prefix?: string; maxLength?: number }
   limits?: { messageBytes?: number; pages?: number; tools?: number; configBytes?: number; callsPerServer?: number }
   clientInfo?: { name: string; version: string }
+  /** How servers are signed in to; see docs/auth.md. */
   auth?: {
+    /** Where sign-ins are kept. Default `auto`: the keyring, else files. */
     store?: 'auto' | 'keyring' | 'file' | 'memory'
+    /** Of the files. Default: the user's config directory + `mcprt/auth`. */
     dir?: string
+    /** A document that says who this program is, for authorization servers that read one. */
     clientMetadataUrl?: string
+    /** Default: a free port of this machine. */
     redirectUri?: string
     redirectPort?: number
+    /** Who opens the page: the `authorization` handler (default), mcprt, or nobody. */
     openBrowser?: 'host' | 'system' | 'never'
   }
   /** What servers get besides their own `env`. Default `inherit`. */
@@ -107,7 +113,48 @@ export interface ServerConfig {
   instructions?: boolean
   tls?: { caFile?: string; certFile?: string; keyFile?: string }
   proxy?: string
-  oauth?: Record<string, unknown> | false
+  /** How to sign in; false: not at all. */
+  oauth?: OAuthConfig | boolean
+}
+
+/** What a server's config says of signing in; see docs/auth.md. */
+export interface OAuthConfig {
+  /** Default `authorization_code`: a person signs in. */
+  grant?: 'authorization_code' | 'client_credentials' | 'jwt_bearer' | 'enterprise_managed'
+  clientId?: string
+  clientSecret?: string
+  tokenEndpointAuthMethod?: 'none' | 'client_secret_basic' | 'client_secret_post' | 'private_key_jwt'
+  privateKeyPem?: string
+  signingAlgorithm?: string
+  keyId?: string
+  scopes?: string[] | string
+  redirectUri?: string
+  callbackPort?: number
+  /** The only authorization server that may be used. */
+  issuer?: string
+  metadataUrl?: string
+  /** false: the resource is not named to the authorization server. */
+  resource?: string | false
+  dpop?: boolean
+  assertion?: string
+  assertionFile?: string
+  idToken?: string
+  idTokenFile?: string
+  idpClientId?: string
+  idpClientSecret?: string
+  idpIssuer?: string
+  idpTokenEndpoint?: string
+  [member: string]: unknown
+}
+
+/** What is known of a sign-in. */
+export interface SignIn {
+  server: string
+  /** false: the server is used without. */
+  signedIn: boolean
+  issuer?: string
+  scopes?: string[]
+  expiresAt?: string
 }
 
 // ---- requests to the program ------------------------------------------------
@@ -132,7 +179,10 @@ export interface RequestHandlers {
   elicitation?(params: any, context: RequestContext): unknown
   sampling?(params: any, context: RequestContext): unknown
   roots?(params: any, context: RequestContext): unknown
-  /** `{}`: the loopback listener does the rest. */
+  /**
+   * Shows the page to the user. Nothing, or `{}`: the loopback listener does the rest; where the
+   * browser cannot reach this machine, `callbackUrl` is the address that it ended at.
+   */
   authorization?(
     params: { url: string; redirectUri: string; issuer?: string; scopes?: string[] },
     context: RequestContext,
@@ -434,6 +484,14 @@ export declare class Runtime extends EventEmitter<RuntimeEvents> {
   call(name: string, args?: Record<string, unknown>, options?: CallOptions & { server?: string }): Promise<CallResult>
   /** Any other request: `resources/read`, `prompts/get`, `ping`, …; with server null one of the library's own, `mcprt/stats`. */
   request(server: string | null, method: string, params?: Record<string, unknown>, options?: CallOptions): Promise<Result>
+
+  /**
+   * Connects a server, and asks its user to sign in where that is needed: by the `authorization`
+   * handler, or in the system's browser. Rejects with a NeedsAuthError when nobody signed in.
+   */
+  login(server: string, options?: Abortable & { timeoutMs?: number }): Promise<SignIn>
+  /** Forgets the sign-in to a server, here and in the store, and tells the authorization server so. */
+  logout(server: string, options?: Abortable & { timeoutMs?: number }): Promise<{ server: string; signedOut: boolean; revoked: boolean }>
 
   /** What was counted since the runtime was opened. */
   stats(options?: Abortable): Promise<Stats>

@@ -32,6 +32,9 @@ type clientOptions struct {
 
 	watch  string       // what the option "watch" is to be; "" is its default
 	events func([]byte) // gets each event in place of the spinner; must not block
+
+	browser string                                                    // who opens the page of a sign-in; "": nobody is asked
+	answer  func(kind string, request []byte, reply func(raw []byte)) // of sign-ins; must not block
 }
 
 func (o *clientOptions) register(cmd *cobra.Command) {
@@ -81,6 +84,9 @@ func (o *clientOptions) openOptions() (map[string]any, error) {
 	if o.watch != "" {
 		options["watch"] = o.watch
 	}
+	if o.browser != "" {
+		options["auth"], options["answers"] = map[string]any{"openBrowser": o.browser}, []string{"authorization"}
+	}
 	if o.cacheDir != "" {
 		options["cache"] = map[string]any{"dir": o.cacheDir}
 	}
@@ -96,6 +102,7 @@ func (o *clientOptions) openOptions() (map[string]any, error) {
 
 // client runs the library's verbs.
 type client struct {
+	asks    bool // its user can be asked to sign in
 	manager *core.Manager
 	tag     atomic.Uint64
 }
@@ -110,11 +117,12 @@ func openClient(o *clientOptions, onNotice func([]byte)) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager, err := core.Open(encoded, noticeReader(onNotice))
+	h := &host{onNotice: onNotice, answer: o.answer}
+	h.manager, err = core.Open(encoded, h)
 	if err != nil {
 		return nil, err
 	}
-	return &client{manager: manager}, nil
+	return &client{manager: h.manager, asks: o.browser != ""}, nil
 }
 
 // close ends the servers within the configured grace.
@@ -155,6 +163,9 @@ func (c *client) do(ctx context.Context, verb core.Verb, request map[string]any)
 	if e := failed.Error; e.Code == fault.NeedsTrust && e.Data.Path != "" { // the library tells a program what to do; here a person asks
 		return reply, fmt.Errorf("server %q comes from a project file (%s) that nobody has approved; look at it with `mcprt discover`; %s", e.Server, e.Data.Path, trustAdvice)
 	}
+	if e := failed.Error; e.Code == fault.NeedsAuth && e.Server != "" && !c.asks {
+		return reply, fmt.Errorf("%s; `mcprt login %s` does that", e.Message, e.Server)
+	}
 	return reply, failed.Error
 }
 
@@ -186,6 +197,7 @@ func (c *client) connect(ctx context.Context, server string, settle bool) (*conn
 type connectReport struct {
 	Servers     []serverView            `json:"servers"`
 	NeedsTrust  []struct{ Name string } `json:"needsTrust"`
+	NeedsAuth   []string                `json:"needsAuth"`
 	Errors      map[string]*fault.Error `json:"errors"`
 	Diagnostics []diagnostic            `json:"diagnostics"`
 }
@@ -224,10 +236,22 @@ func (d diagnostic) about() string {
 	return text
 }
 
-// noticeReader is the host of the commands: it watches events and answers no
-// requests, since open names none in "answers".
-type noticeReader func([]byte)
+// host is the host of the commands: it watches events, and answers what a command
+// has an answer for.
+type host struct {
+	manager  *core.Manager
+	onNotice func([]byte)
+	answer   func(kind string, request []byte, reply func(raw []byte)) // nil: open names no kind in "answers"
+}
 
-func (onNotice noticeReader) Notice(data []byte)     { onNotice(data) }
-func (noticeReader) Request(uint64, []byte)          {}
-func (noticeReader) RequestDone(uint64, core.Status) {}
+func (h *host) Notice(data []byte)              { h.onNotice(data) }
+func (h *host) RequestDone(uint64, core.Status) {}
+
+func (h *host) Request(tag uint64, data []byte) {
+	var r struct {
+		Type string `json:"type"`
+	}
+	if h.answer != nil && json.Unmarshal(data, &r) == nil {
+		h.answer(r.Type, data, func(reply []byte) { h.manager.Answer(tag, reply) })
+	}
+}

@@ -132,7 +132,7 @@ func examine(server discoveredServer, v serverView, noStart bool) examined {
 	case v.State == "needs_input":
 		e.OK, e.Advice = false, "run it in a host that asks for inputs, or write ${VARIABLE} in place of ${input:…}"
 	case v.State == "needs_auth":
-		e.OK, e.Advice = false, "run it in a host that can sign in"
+		e.OK, e.Advice = false, fmt.Sprintf("run `mcprt login %s`", commandLine(v.Name, nil))
 	case v.State == "idle" && noStart:
 		e.Reason = "not started, as --no-start wants it"
 	case v.State == "idle":

@@ -81,6 +81,9 @@ func (s *session) report(r *connectReport) {
 		fmt.Fprintf(s.stderr, "%s %s: %s\n", s.stderr.paint(red, "error"), oneLine(name), oneLine(r.Errors[name].Message))
 	}
 	s.diagnostics(r.Diagnostics)
+	for _, name := range r.NeedsAuth {
+		fmt.Fprintf(s.stderr, "%s %s: it wants a sign-in; `mcprt login %s` does that\n", s.stderr.paint(yellow, "login"), oneLine(name), oneLine(name))
+	}
 	if len(r.NeedsTrust) > 0 {
 		untrusted := make([]string, len(r.NeedsTrust))
 		for i, server := range r.NeedsTrust {

@@ -40,6 +40,7 @@ type Config struct {
 
 	TLS   *tls.Config // authorities; a client certificate in it is not used here
 	Proxy func(*url.URL) (*url.URL, error)
+	Via   string                     // the config's own proxy and authorities: who reads along there gets no sign-in that was made without them
 	Warn  func(code, message string) // what does not stop a sign-in; never nil
 
 	ClientMetadataURL string // of a client ID metadata document; "": none
@@ -57,6 +58,7 @@ type Credentials struct {
 	key   string
 	fetch *fetcher
 	near  atomic.Uint32 // reach of the server as its connections show it
+	named bool          // its host is a name, which may lead anywhere
 
 	gate    chan struct{} // who fills it changes the grant: never held while a person is waited for
 	signing chan struct{} // who fills it asks a person
@@ -64,7 +66,7 @@ type Credentials struct {
 	mu      sync.Mutex
 	loaded  bool
 	grant   *grant    // immutable; nil: none
-	stored  string    // the access token that the store is known to have had last
+	unsaved bool      // the store did not take the grant in use: it is this process's alone
 	placed  bool      // near is known from a connection
 	failed  time.Time // when a renewal failed
 	worked  string    // the access token that the server took last
@@ -75,8 +77,10 @@ type Credentials struct {
 // New makes the credentials of a server. Nothing is read or sent yet.
 func New(cfg Config) *Credentials {
 	c := &Credentials{cfg: cfg, url: cfg.URL, gate: make(chan struct{}, 1), signing: make(chan struct{}, 1)}
-	c.key = storeKey("grant", cfg.Server, canonical(cfg.URL), cfg.ClientID, cfg.grant())
+	c.key = storeKey("grant", cfg.Server, canonical(cfg.URL), cfg.URL.RawQuery, cfg.ClientID, cfg.grant(), cfg.Via)
 	c.near.Store(uint32(reachOfHost(cfg.URL.Hostname())))
+	_, err := netip.ParseAddr(cfg.URL.Hostname())
+	c.named = err != nil && !IsLoopbackHost(cfg.URL.Hostname())
 	c.fetch = newFetcher(cfg.Server, func() reach { return reach(c.near.Load()) }, cfg.TLS, cfg.Proxy)
 	return c
 }
@@ -94,6 +98,16 @@ func (c *Credentials) Close(ctx context.Context) {
 
 // Interactive tells that a person is needed to get a token.
 func (c *Credentials) Interactive() bool { return c.cfg.grant() == GrantCode }
+
+// tracing tells whether it must be seen where connections to the server lead.
+func (c *Credentials) tracing() bool {
+	if !c.named {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.placed || reach(c.near.Load()) != public
+}
 
 // seen notes where a connection to the server itself led.
 func (c *Credentials) seen(address string) {

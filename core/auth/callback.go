@@ -33,9 +33,13 @@ func (c *Credentials) openCallback() (*callback, error) {
 		if err != nil || u.Scheme == "" || u.Fragment != "" {
 			return nil, c.errorf(fault.Config, "the redirectUri of its sign-in is no valid url")
 		}
-		cb.at, cb.fixed = u, true
+		cb.at, cb.fixed = u, u.Port() != "0"
 		if c.cfg.Listen && u.Scheme == "http" && IsLoopbackHost(u.Hostname()) {
 			cb.listen(u.Port())
+		}
+		if !cb.fixed && len(cb.listeners) > 0 { // "http://localhost:0/x": a free port
+			_, port, _ := net.SplitHostPort(cb.listeners[0].Addr().String())
+			cb.at.Host = net.JoinHostPort(u.Hostname(), port)
 		}
 		return cb, nil
 	}
@@ -75,6 +79,9 @@ func (cb *callback) listen(port string) {
 		hosts = append(hosts, "::1")
 	}
 	for i, host := range hosts {
+		if i > 0 && port == "0" {
+			_, port, _ = net.SplitHostPort(cb.listeners[0].Addr().String())
+		}
 		l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 		if err != nil {
 			if i == 0 {
@@ -135,7 +142,10 @@ func (cb *callback) serve(ctx context.Context, state string) {
 				w.WriteHeader(http.StatusNotFound)
 				return
 			}
+			h.Set("Connection", "close")
+			h.Set("Content-Length", strconv.Itoa(len(callbackPage)))
 			_, _ = w.Write([]byte(callbackPage)) // nothing of the request
+			_ = http.NewResponseController(w).Flush()
 			select {
 			case cb.arrived <- query:
 			default:
@@ -145,7 +155,15 @@ func (cb *callback) serve(ctx context.Context, state string) {
 	for _, l := range cb.listeners {
 		safe.Go(nil, func() { _ = server.Serve(l) })
 	}
-	context.AfterFunc(ctx, func() { safe.Do(nil, func() { server.Close() }) })
+	context.AfterFunc(ctx, func() {
+		safe.Do(nil, func() {
+			patience, cancel := context.WithTimeout(context.Background(), time.Second) // for the page to arrive
+			defer cancel()
+			if server.Shutdown(patience) != nil {
+				server.Close()
+			}
+		})
+	})
 }
 
 func sameText(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
 )
@@ -216,6 +217,34 @@ func TestAttacks(t *testing.T) {
 			}
 			if creds.View() != nil {
 				t.Error("there is a sign-in")
+			}
+		})
+	}
+}
+
+// Whoever stalls is given up.
+func TestStalledServers(t *testing.T) {
+	defer func(d time.Duration) { fetchTimeout = d }(fetchTimeout)
+	fetchTimeout = 50 * time.Millisecond
+	for name, stall := range map[string]func(*world, chan struct{}){
+		"resource metadata": func(w *world, end chan struct{}) {
+			w.resource = func(string) (int, any) { <-end; return 404, "" }
+		},
+		"server metadata": func(w *world, end chan struct{}) {
+			w.meta = func(string) (int, any) { <-end; return 404, "" }
+		},
+		"token": func(w *world, end chan struct{}) {
+			w.token = func(url.Values) (int, any) { <-end; return 400, "" }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			end := make(chan struct{})
+			stall(w, end)
+			err := w.signIn(w.credentials(NewMemory()), person)
+			close(end)
+			if err == nil || !strings.Contains(err.Error(), "did not answer within") || !fault.From(err).Retryable {
+				t.Error(err)
 			}
 		})
 	}

@@ -22,10 +22,12 @@ import (
 // fetcher keeps such requests away from where the server itself could not be: the
 // specification's security best practices, section SSRF.
 
+// fetchTimeout bounds one request; tests change it.
+var fetchTimeout = 20 * time.Second
+
 const (
-	fetchTimeout = 20 * time.Second
-	maxBody      = 1 << 20
-	maxHops      = 3
+	maxBody = 1 << 20
+	maxHops = 3
 )
 
 // reach is how near an address is.
@@ -138,11 +140,11 @@ func newFetcher(server string, from func() reach, secure *tls.Config, proxy func
 		}
 		return nil
 	}}
-	make := func(d *net.Dialer) *http.Transport {
+	pool := func(d *net.Dialer) *http.Transport {
 		return &http.Transport{DialContext: d.DialContext, TLSClientConfig: secure.Clone(), ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
 			MaxIdleConns: 4, IdleConnTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10}
 	}
-	f.pool, f.own, f.via = make(guarded), make(&plain), make(&plain)
+	f.pool, f.own, f.via = pool(guarded), pool(&plain), pool(&plain)
 	f.dialer = guarded
 	f.via.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
 	return f
@@ -258,7 +260,7 @@ func (f *fetcher) unreachable(ctx context.Context, u *url.URL, err error) error 
 	case errors.As(err, &dns):
 		reason = "there is no such host, or its name cannot be resolved"
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		reason = fmt.Sprintf("it did not answer within %d s", int(fetchTimeout.Seconds()))
+		reason = fmt.Sprintf("it did not answer within %s", fetchTimeout)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errors.As(err, &wrapped):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -71,6 +72,27 @@ func TestPrivateAddresses(t *testing.T) {
 	}
 	if asked != 0 {
 		t.Errorf("%d requests came in", asked)
+	}
+}
+
+// Through a proxy, whose dials are its own affair, the name in the address is judged.
+func TestPrivateAddressesThroughAProxy(t *testing.T) {
+	asked := 0
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	at, _ := url.Parse(proxy.URL)
+	u, _ := url.Parse("https://mcp.example/mcp")
+	c := New(Config{Server: "s", URL: u, Store: NewMemory(), Warn: func(string, string) {}, Proxy: func(*url.URL) (*url.URL, error) { return at, nil }})
+	for _, target := range []string{"https://127.0.0.1", "https://localhost", "https://10.0.0.1", "https://169.254.169.254", "https://[::1]"} {
+		if _, err := c.metadata(t.Context(), target); err == nil || !strings.Contains(err.Error(), "inside this machine") || asked != 0 {
+			t.Errorf("%s: %v, the proxy was asked %d times", target, err, asked)
+		}
+	}
+	if _, err := c.metadata(t.Context(), "https://as.example"); err == nil || asked == 0 {
+		t.Errorf("a public name did not go through the proxy: %v", err)
 	}
 }
 

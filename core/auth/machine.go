@@ -28,6 +28,7 @@ func (c *Credentials) obtain(ctx context.Context, used *grant, list []Challenge)
 		return g, nil
 	}
 	which, dpop := ours(list)
+	dpop = dpop || list == nil && used != nil && used.Key != "" // a renewal, without a refusal that would say so
 	wanted := splitScopes(which.Params["scope"])
 	if used != nil && covers(used.Scopes, wanted) && !used.stale(time.Now()) && time.Since(used.ObtainedAt) < justNow {
 		return nil, nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/goccy/go-json"
 )
 
 func pkcs8(t *testing.T, key any) string {
@@ -297,6 +298,55 @@ func TestSettings(t *testing.T) {
 		_, err := ParseSettings(c.block)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.block, err, c.want)
+		}
+	}
+}
+
+// The schema of config files has the members that are read, and no other.
+func TestSchemaHasTheSettings(t *testing.T) {
+	text, err := os.ReadFile("../../docs/mcp.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Defs struct {
+			Server struct {
+				Properties struct {
+					OAuth struct {
+						AnyOf []struct{ Properties map[string]any }
+					} `json:"oauth"`
+				}
+			} `json:"server"`
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var have map[string]any
+	for _, form := range doc.Defs.Server.Properties.OAuth.AnyOf {
+		if form.Properties != nil {
+			have = form.Properties
+		}
+	}
+	manual, err := os.ReadFile("../../docs/auth.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"enabled": true, "scopes": true, "callbackPort": true, "resource": true, "dpop": true}
+	for name := range new(Settings).texts() {
+		want[name] = true
+	}
+	for name := range want {
+		if have[name] == nil {
+			t.Errorf("the schema lacks oauth.%s", name)
+		}
+		if !strings.Contains(string(manual), "`"+name+"`") {
+			t.Errorf("docs/auth.md lacks %s", name)
+		}
+	}
+	for name := range have {
+		if !want[name] {
+			t.Errorf("the schema has oauth.%s, which is not read", name)
 		}
 	}
 }

@@ -86,32 +86,34 @@ func (c *Credentials) load() (*grant, error) {
 	if json.Unmarshal(raw, &g) != nil || g.Version != grantVersion || g.URL != canonical(c.url) || g.Issuer == "" {
 		return nil, nil
 	}
-	c.mu.Lock()
-	c.stored = g.Access
-	c.mu.Unlock()
 	return &g, nil
 }
 
 // adopt makes g the grant in use.
-func (c *Credentials) adopt(g *grant) {
+func (c *Credentials) adopt(g *grant) { c.use(g, false) }
+
+// use makes g the grant in use; unsaved: the store did not take it.
+func (c *Credentials) use(g *grant, unsaved bool) {
 	c.mu.Lock()
-	c.grant, c.loaded = g, true
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.grant, c.loaded, c.unsaved = g, true, unsaved
+}
+
+func (c *Credentials) isUnsaved() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unsaved && c.grant != nil
 }
 
 // keep adopts g and stores it. A token that cannot be stored is still good for this
 // process.
 func (c *Credentials) keep(g *grant) {
-	c.adopt(g)
 	raw, err := json.Marshal(g)
 	if err == nil {
 		err = c.cfg.Store.Save(c.key, raw)
 	}
-	if err == nil {
-		c.mu.Lock()
-		c.stored = g.Access
-		c.mu.Unlock()
-	} else {
+	c.use(g, err != nil)
+	if err != nil {
 		c.cfg.Warn("credentials_not_stored", "the sign-in to server \""+c.cfg.Server+"\" lasts only as long as this process, since it cannot be stored: "+err.Error())
 	}
 }

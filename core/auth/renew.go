@@ -94,21 +94,23 @@ func (c *Credentials) refused(ctx context.Context, used *grant, list []Challenge
 // since, else by a refresh. Everybody who shares the store waits for one refresh:
 // many servers take a second use of a refresh token for theft, and revoke all.
 func (c *Credentials) renew(ctx context.Context, used *grant) (*grant, error) {
-	if g := c.held(); newer(g, used) {
+	g := c.held()
+	if newer(g, used) {
 		return g, nil
 	}
+	if c.isUnsaved() { // nobody else has it
+		return c.replace(ctx, g, func() { c.adopt(nil) })
+	}
 	stored, err := c.load()
-	if err != nil && used == nil { // as if there were none: it can be had anew
+	switch {
+	case err != nil && used == nil: // as if there were none: it can be had anew
 		c.warnUnreadable(err)
 		return nil, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, c.unreadable(err)
-	}
-	if stored == nil && used == nil {
+	case stored == nil && used == nil:
 		return nil, nil
-	}
-	if newer(stored, used) {
+	case newer(stored, used):
 		c.adopt(stored)
 		return stored, nil
 	}
@@ -117,36 +119,41 @@ func (c *Credentials) renew(ctx context.Context, used *grant) (*grant, error) {
 		return nil, c.unreadable(err)
 	}
 	defer unlock()
-	if stored, err = c.load(); err != nil {
+	stored, err = c.load() // another process may have been faster
+	switch {
+	case err != nil:
 		return nil, c.unreadable(err)
-	}
-	if newer(stored, used) {
+	case newer(stored, used):
 		c.adopt(stored)
 		return stored, nil
-	}
-	if stored == nil { // signed out elsewhere, or it was never stored
-		stored = c.held()
-		if stored == nil || used == nil || stored.Access != used.Access || c.wasStored(stored) {
-			c.adopt(nil)
-			return nil, nil
-		}
-	}
-	if stored.Refresh == "" {
-		c.adopt(stored)
+	case stored == nil: // signed out elsewhere
+		c.adopt(nil)
 		return nil, nil
 	}
-	next, err := c.refresh(ctx, stored)
-	if no := (*refusal)(nil); errors.As(err, &no) {
-		if !no.gone() {
-			return nil, no.fault
-		}
+	return c.replace(ctx, stored, func() {
 		// The lock is ours: nobody has changed it since it was read. Who we are and
 		// what was asked for stays.
 		spent := *stored
 		spent.Access, spent.Refresh = "", ""
 		c.keep(&spent)
-		if no.code == "invalid_client" && !stored.Client.Given {
-			c.forgetClient(stored.Issuer, stored.Client.ID)
+	})
+}
+
+// replace refreshes g and keeps what comes. gone is called when g is no good any more;
+// then, and where there is nothing to refresh with, there is no grant and no error.
+func (c *Credentials) replace(ctx context.Context, g *grant, gone func()) (*grant, error) {
+	if g.Refresh == "" {
+		c.adopt(g)
+		return nil, nil
+	}
+	next, err := c.refresh(ctx, g)
+	if no := (*refusal)(nil); errors.As(err, &no) {
+		if !no.gone() {
+			return nil, no.fault
+		}
+		gone()
+		if no.code == "invalid_client" && !g.Client.Given {
+			c.forgetClient(g.Issuer, g.Client.ID)
 		}
 		return nil, nil
 	}
@@ -218,7 +225,13 @@ func (c *Credentials) SignOut(ctx context.Context) (had, revoked bool, err error
 		return false, false, c.unreadable(err)
 	}
 	c.adopt(nil)
-	if g == nil || g.Access == "" {
+	if g == nil {
+		return false, false, nil
+	}
+	if !g.Client.Given { // the next sign-in begins from nothing
+		defer c.forgetClient(g.Issuer, g.Client.ID)
+	}
+	if g.Access == "" {
 		return false, false, nil
 	}
 	return true, c.revoke(ctx, g), nil
@@ -234,12 +247,4 @@ func (c *Credentials) revoke(ctx context.Context, g *grant) bool {
 		form = url.Values{"token": {g.Refresh}, "token_type_hint": {"refresh_token"}}
 	}
 	return c.revokeRequest(ctx, at, g, form)
-}
-
-// wasStored tells that g came from the store or went there: that it is gone from it
-// then means that somebody signed out.
-func (c *Credentials) wasStored(g *grant) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stored == g.Access
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
 )
@@ -19,8 +20,9 @@ type tripper struct {
 	base http.RoundTripper
 }
 
-// maxTries of one request: a nonce of the server, a new token, and its nonce.
-const maxTries = 4
+// maxTries of one request: without a token, with a stored one, with a new one, and
+// once more for a nonce.
+const maxTries = 5
 
 func (t *tripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := t.c
@@ -33,7 +35,7 @@ func (t *tripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	renewed := 0
+	renewed, began := 0, time.Now()
 	for try := 1; ; try++ {
 		resp, err := t.send(req, g)
 		if err != nil || try == maxTries || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
@@ -44,7 +46,8 @@ func (t *tripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		switch {
 		case resp.StatusCode == http.StatusUnauthorized && g != nil && g.Key != "" && wantsNonce(list, resp):
 			again = true
-		case resp.StatusCode == http.StatusUnauthorized && renewed == 0, c.stepsUp(g, resp.StatusCode, list) && renewed < 2:
+		// What another process stored may be over, too; a token that came just now is not replaced.
+		case resp.StatusCode == http.StatusUnauthorized && (renewed == 0 || renewed == 1 && g != nil && g.ObtainedAt.Before(began)), c.stepsUp(g, resp.StatusCode, list) && renewed < 2:
 			renewed++
 			next, err := c.refused(ctx, g, list)
 			if err != nil {
@@ -100,8 +103,11 @@ func resend(ctx context.Context, req *http.Request) (*http.Request, error) {
 // send makes one try.
 func (t *tripper) send(req *http.Request, g *grant) (*http.Response, error) {
 	c := t.c
+	if g == nil && !c.tracing() { // nothing to add
+		return t.base.RoundTrip(req)
+	}
 	ctx := req.Context()
-	if c.cfg.Proxy == nil || direct(c, req) {
+	if c.tracing() && (c.cfg.Proxy == nil || direct(c, req)) {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 			c.seen(i.Conn.RemoteAddr().String())
 		}})

@@ -1,7 +1,9 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -41,7 +43,7 @@ func (s *Settings) grant() string {
 	return s.Grant
 }
 
-// settingNames are the members that are texts.
+// texts are the members that are texts, by their names in a config.
 func (s *Settings) texts() map[string]*string {
 	return map[string]*string{
 		"grant": &s.Grant, "clientId": &s.ClientID, "clientSecret": &s.ClientSecret, "tokenEndpointAuthMethod": &s.AuthMethod,
@@ -120,7 +122,42 @@ func ParseSettings(block map[string]any) (s Settings, err error) {
 	if s.AuthMethod != "" && !slices.Contains(authMethods, s.AuthMethod) {
 		return s, wrong("tokenEndpointAuthMethod", "one of "+strings.Join(authMethods, ", "))
 	}
+	if s.RedirectURI != "" && CheckRedirectURI(s.RedirectURI) != nil {
+		return s, wrong("redirectUri", "an http url of this machine, an https url, or one of a scheme of the program's own")
+	}
 	return s, s.complete()
+}
+
+var errURL = errors.New("it cannot be used for a sign-in")
+
+// CheckMetadataURL tells whether a URL can be a client ID: https, with a path.
+func CheckMetadataURL(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" || strings.Trim(u.Path, "/") == "" {
+		return errURL
+	}
+	return nil
+}
+
+// CheckRedirectURI tells whether a browser may come back there: by http only on this
+// machine, else everybody on the way could read the code (RFC 8252 section 7).
+func CheckRedirectURI(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Scheme == "" || u.User != nil || u.Fragment != "":
+		return errURL
+	case u.Scheme == "http":
+		if !IsLoopbackHost(u.Hostname()) {
+			return errURL
+		}
+	case u.Scheme == "https":
+		if u.Host == "" {
+			return errURL
+		}
+	case u.Scheme == "file", u.Scheme == "javascript", u.Scheme == "data":
+		return errURL
+	}
+	return nil
 }
 
 // complete tells what a grant misses.

@@ -29,6 +29,12 @@ type Ask func(ctx context.Context, p Prompt) (callbackURL string, err error)
 // refusal, "" when there was none; since is when the refused request began: a sign-in
 // that was done meanwhile for another request serves this one, too. One runs at a time.
 func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.Time, ask Ask) (err error) {
+	select {
+	case c.signing <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.signing }()
 	if p := c.cfg.Patience; p > 0 {
 		patient, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
@@ -47,12 +53,6 @@ func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.T
 		}()
 		ctx = patient
 	}
-	select {
-	case c.signing <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-c.signing }()
 	list := ParseChallenges([]string{challenge})
 	which, dpop := ours(list)
 	wanted := splitScopes(which.Params["scope"])
@@ -84,7 +84,7 @@ func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.T
 		unlock, err := c.cfg.Store.Lock(ctx, c.key)
 		if err != nil {
 			c.cfg.Warn("credentials_not_stored", "the sign-in to server \""+c.cfg.Server+"\" lasts only as long as this process, since its place is locked: "+err.Error())
-			c.adopt(g)
+			c.use(g, true)
 			return g, nil
 		}
 		defer unlock()
@@ -150,12 +150,15 @@ func (c *Credentials) authorize(ctx context.Context, f *found, challenged []stri
 	}
 	page := *at
 	page.RawQuery = q.Encode()
-	query, err := c.await(ctx, cb, state, Prompt{URL: page.String(), RedirectURI: cb.uri(), Issuer: f.as.Issuer, Scopes: scopes}, ask)
+	query, err := c.await(ctx, cb, state, Prompt{URL: page.String(), RedirectURI: cb.uri(), Issuer: f.as.Issuer, Scopes: append([]string{}, scopes...)}, ask)
 	if err != nil {
 		return nil, err
 	}
 	code, err := c.judge(f, state, query)
 	if err != nil {
+		if no := query.Get("error"); !who.Given && (no == "invalid_client" || no == "unauthorized_client") {
+			c.forgetClient(f.as.Issuer, who.ID)
+		}
 		return nil, err
 	}
 	key, err := c.tokenKey(f)
@@ -235,7 +238,9 @@ func (c *Credentials) await(ctx context.Context, cb *callback, state string, p P
 		select {
 		case query := <-cb.arrived:
 			cancel()
-			<-answer // the host has heard of the end before anything else follows
+			if answer != nil {
+				<-answer // the host has heard of the end before anything else follows
+			}
 			return query, nil
 		case a := <-answer:
 			switch {

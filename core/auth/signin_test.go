@@ -66,6 +66,27 @@ func TestLoopbackCallback(t *testing.T) {
 	}
 }
 
+// The host may say early that the listener is to wait.
+func TestListenerAfterTheHost(t *testing.T) {
+	w := newWorld(t)
+	pages := make(chan string, 1)
+	go func() {
+		to, err := person(t.Context(), Prompt{URL: <-pages})
+		if err == nil {
+			_, err = http.Get(to)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := w.signIn(w.credentials(NewMemory(), listening), func(_ context.Context, p Prompt) (string, error) {
+		pages <- p.URL
+		return "", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The answer by the listener ends the question to the host.
 func TestCallbackEndsTheQuestion(t *testing.T) {
 	w := newWorld(t)
@@ -116,8 +137,53 @@ func TestPastedCallback(t *testing.T) {
 	if err := w.signIn(w.credentials(NewMemory()), onlyQuery); err != nil {
 		t.Error(err)
 	}
+	any := func(c *Config) { c.Listen, c.RedirectURI = true, "http://localhost:0/done" }
+	if err := w.signIn(w.credentials(NewMemory(), any), func(ctx context.Context, p Prompt) (string, error) {
+		to, err := person(ctx, p)
+		if err != nil || !strings.HasPrefix(to, "http://localhost:") || strings.HasPrefix(to, "http://localhost:0/") {
+			t.Errorf("%s %v", to, err)
+		}
+		resp, err := http.Get(to)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return "", err
+	}); err != nil {
+		t.Error(err)
+	}
 	own := func(c *Config) { c.RedirectURI = "com.example.app:/done" }
 	if err := w.signIn(w.credentials(NewMemory(), own), person); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who waits for another one's sign-in has a person's time, not a server's.
+func TestSecondSignInWaits(t *testing.T) {
+	w := newWorld(t)
+	c := w.credentials(NewMemory(), func(c *Config) { c.Patience = 2 * time.Second })
+	since := time.Now()
+	asked, release := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		first <- c.SignIn(t.Context(), "Bearer", since, func(ctx context.Context, p Prompt) (string, error) {
+			close(asked)
+			<-release
+			return person(ctx, p)
+		})
+	}()
+	<-asked
+	second := make(chan error, 1)
+	go func() { second <- c.SignIn(t.Context(), "Bearer", since, nobody) }()
+	select {
+	case err := <-second:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(2200 * time.Millisecond):
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := <-second; err != nil {
 		t.Error(err)
 	}
 }
@@ -275,6 +341,19 @@ func TestClientsAreOfOneIssuer(t *testing.T) {
 	}
 }
 
+// A registration that stands where another issuer's belongs is not used.
+func TestForeignRegistration(t *testing.T) {
+	w := newWorld(t)
+	store := NewMemory()
+	if err := store.Save(storeKey("client", w.as.URL), []byte(`{"issuer":"https://other.example","client":{"id":"foreign","method":"none"},"redirect":"http://127.0.0.1:33418/callback"}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.mustSignIn(w.credentials(store))
+	if got := w.last().Get("client_id"); got != "client1" {
+		t.Errorf("the client is %q", got)
+	}
+}
+
 // Which scopes are asked for.
 func TestScopeChoice(t *testing.T) {
 	for _, c := range []struct {
@@ -304,7 +383,7 @@ func TestScopeChoice(t *testing.T) {
 			if err := w.signIn(creds, func(ctx context.Context, p Prompt) (string, error) {
 				u, _ := url.Parse(p.URL)
 				q := u.Query()
-				if q.Get("scope") != c.want || q.Has("scope") != (c.want != "") || q.Has("prompt") != c.consent || strings.Join(p.Scopes, " ") != c.want {
+				if q.Get("scope") != c.want || q.Has("scope") != (c.want != "") || q.Has("prompt") != c.consent || strings.Join(p.Scopes, " ") != c.want || p.Scopes == nil {
 					t.Errorf("%v", q)
 				}
 				return person(ctx, p)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -63,18 +64,29 @@ func (m *memory) Lock(ctx context.Context, key string) (func(), error) {
 	}
 }
 
-// ring keeps values in the keyring of the operating system, and locks by files.
-type ring struct{ files Store }
+// ring keeps values in the keyring of the operating system. A file says which are
+// there: a keyring is asked only for what was put into it, since asking may open a
+// window, and what else it may still hold after somebody signed out elsewhere is void.
+// Locks are files, too: no keyring has any.
+type ring struct {
+	files Store
+	also  bool // values may stand in the files, where the keyring does not take them
+}
 
 // NewKeyring makes a store in the user's keyring: the Keychain, the Credential
-// Manager, or a Secret Service. files gives the locks between processes, which no
-// keyring has.
-func NewKeyring(files Store) Store { return ring{files} }
+// Manager, or a Secret Service. files has what is not secret.
+func NewKeyring(files Store) Store { return ring{files, false} }
+
+// NewAuto makes the store of "auto": the keyring where it works, else files.
+func NewAuto(files Store) Store { return ring{files, true} }
+
+// inRing is the file of a value that is in the keyring.
+var inRing = []byte("keyring")
 
 const (
 	service = "mcprt"
 	// ringPatience bounds one request: a keyring may ask the person to unlock it.
-	ringPatience = 30 * time.Second
+	ringPatience = 10 * time.Second
 )
 
 // patiently runs what a keyring may leave unanswered for ever.
@@ -92,6 +104,10 @@ func patiently(f func() error) error {
 }
 
 func (r ring) Load(key string) (value []byte, err error) {
+	value, err = r.files.Load(key)
+	if err != nil || !bytes.Equal(value, inRing) {
+		return value, err
+	}
 	var text string
 	err = patiently(func() (err error) {
 		text, err = keyring.Get(service, key)
@@ -111,14 +127,26 @@ func (r ring) Load(key string) (value []byte, err error) {
 
 func (r ring) Save(key string, value []byte) error {
 	text := base64.StdEncoding.EncodeToString(value)
-	if err := patiently(func() error { return keyring.Set(service, key, text) }); err != nil {
-		return fmt.Errorf("the keyring does not take it: %w", err)
+	err := patiently(func() error { return keyring.Set(service, key, text) })
+	switch {
+	case err == nil:
+		return r.files.Save(key, inRing)
+	case r.also:
+		return r.files.Save(key, value)
 	}
-	return nil
+	return fmt.Errorf("the keyring does not take it: %w", err)
 }
 
 func (r ring) Delete(key string) error {
-	err := patiently(func() error { return keyring.Delete(service, key) })
+	value, err := r.files.Load(key)
+	if err != nil {
+		return err
+	}
+	// The file first: what stays in a keyring without one is void.
+	if err := r.files.Delete(key); err != nil || !bytes.Equal(value, inRing) {
+		return err
+	}
+	err = patiently(func() error { return keyring.Delete(service, key) })
 	if err == nil || errors.Is(err, keyring.ErrNotFound) {
 		return nil
 	}
@@ -126,39 +154,6 @@ func (r ring) Delete(key string) error {
 }
 
 func (r ring) Lock(ctx context.Context, key string) (func(), error) { return r.files.Lock(ctx, key) }
-
-// both is "auto": the keyring where it works, else files. What a keyring is too small
-// for, or does not take, goes into a file; a file is read only where the keyring has
-// nothing newer, so that the two never disagree.
-type both struct{ ring, files Store }
-
-// NewAuto makes the store of "auto".
-func NewAuto(files Store) Store { return both{NewKeyring(files), files} }
-
-func (b both) Load(key string) ([]byte, error) {
-	value, err := b.files.Load(key)
-	if value != nil || err != nil {
-		return value, err
-	}
-	if value, err = b.ring.Load(key); err != nil {
-		return nil, nil // no keyring runs here, and no file is there
-	}
-	return value, nil
-}
-
-func (b both) Save(key string, value []byte) error {
-	if err := b.ring.Save(key, value); err == nil {
-		return b.files.Delete(key)
-	}
-	return b.files.Save(key, value)
-}
-
-func (b both) Delete(key string) error {
-	_ = b.ring.Delete(key) // where none runs nothing is kept in it
-	return b.files.Delete(key)
-}
-
-func (b both) Lock(ctx context.Context, key string) (func(), error) { return b.files.Lock(ctx, key) }
 
 // NewFiles makes a store of 0600 files in the directory at an absolute path.
 func NewFiles(dir string) (Store, error) { return store.OpenSecrets(dir) }

@@ -92,10 +92,35 @@ func TestAutoStore(t *testing.T) {
 	if err := s.Save(key, []byte("in the keyring")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Error("an old value is left in the file")
+	if text, err := os.ReadFile(file); err != nil || string(text) != string(inRing) {
+		t.Errorf("the file has %q %v", text, err)
 	}
 	if got, err := s.Load(key); string(got) != "in the keyring" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// A keyring is asked only for what was put there; what somebody without one signed out
+// of is void.
+func TestKeyringIsNotAskedInVain(t *testing.T) {
+	keyring.MockInitWithError(errors.New("a window opens"))
+	dir := filepath.Join(t.TempDir(), "auth")
+	files, err := NewFiles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, key := NewKeyring(files), storeKey("a")
+	if got, err := s.Load(key); got != nil || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+	keyring.MockInit()
+	if err := s.Save(key, []byte("t0psecret")); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Delete(key); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Load(key); got != nil || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
 }
@@ -112,8 +137,14 @@ func TestKeyringFails(t *testing.T) {
 	if err := s.Save(key, []byte("t0psecret")); err == nil || strings.Contains(err.Error(), "t0psecret") {
 		t.Error(err)
 	}
+	if err := files.Save(key, inRing); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Load(key); err == nil {
 		t.Error("a locked keyring had no error")
+	}
+	if err := files.Delete(key); err != nil {
+		t.Fatal(err)
 	}
 	if found, _ := filepath.Glob(filepath.Join(dir, "*.json")); len(found) > 0 {
 		t.Error(found)
@@ -135,6 +166,55 @@ func TestUnstorableSignIn(t *testing.T) {
 		t.Error(warned)
 	}
 	w.mustCall(c)
+	w.expire() // it is renewed all the same
+	w.mustCall(c)
+	w.mu.Lock()
+	w.refresh, w.tokens = map[string]bool{}, map[string]bool{}
+	w.mu.Unlock()
+	if status, _, _ := c.get(t, w.rs.URL+"/mcp"); status != 401 {
+		t.Errorf("after its end: %d", status)
+	}
+	if err := w.signIn(c, person); err != nil {
+		t.Error(err)
+	}
+}
+
+// A token that the store did not take is not mixed up with what another process put
+// there, and does not delete that.
+func TestUnstoredTokenBesideAStoredOne(t *testing.T) {
+	w := newWorld(t)
+	memory := NewMemory()
+	full := &fullStore{Store: memory}
+	c := w.credentials(full)
+	full.full = true
+	w.mustSignIn(c)
+	full.full = false
+	other := w.credentials(memory)
+	w.mustSignIn(other)
+	w.expire()
+	w.mu.Lock()
+	delete(w.refresh, c.held().Refresh) // revoked at the server, unlike the other one's
+	w.mu.Unlock()
+	if status, _, _ := c.get(t, w.rs.URL+"/mcp"); status != 401 {
+		t.Errorf("%d", status)
+	}
+	w.mustCall(c) // by the other one's
+	if got := other.held(); got == nil || got.Refresh == "" {
+		t.Error("the other sign-in is gone")
+	}
+	w.mustCall(other)
+}
+
+type fullStore struct {
+	Store
+	full bool
+}
+
+func (s *fullStore) Save(key string, value []byte) error {
+	if s.full {
+		return errors.New("no space left")
+	}
+	return s.Store.Save(key, value)
 }
 
 // A stored sign-in of another url, another version or none at all is none.

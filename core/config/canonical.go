@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"net"
 	"net/url"
 	"strings"
@@ -34,7 +35,7 @@ func (e *Entry) Canonical() []byte {
 func (e *Entry) connection() string {
 	s := Server{Type: e.Server.Type, Command: e.Server.Command, Args: e.Server.Args, Env: e.Server.Env, Cwd: e.Server.Cwd,
 		URL: normalURL(e.Server.URL, e.Dialect.Vars), Headers: e.Server.Headers,
-		EnvVars: e.Server.EnvVars, HeaderEnvVars: e.Server.HeaderEnvVars, BearerTokenEnvVar: e.Server.BearerTokenEnvVar}
+		EnvVars: e.Server.EnvVars, HeaderEnvVars: e.Server.HeaderEnvVars, BearerTokenEnvVar: e.Server.BearerTokenEnvVar, OAuth: signIn(e.Server.OAuth)}
 	other := Entry{Server: s, EnvFile: e.EnvFile, BaseDir: e.BaseDir, vars: e.vars}
 	text := other.Canonical()
 	if e.Dialect.Vars.in(string(text)) { // the same text means the same only in the same syntax
@@ -42,6 +43,20 @@ func (e *Entry) connection() string {
 		text = other.Canonical()
 	}
 	return string(text)
+}
+
+// signIn is what of an oauth block makes another connection. That there is one at all
+// does not: a server is signed in to as it asks for that.
+func signIn(block map[string]any) map[string]any {
+	if on, _ := block["enabled"].(bool); !on {
+		return block
+	}
+	block = maps.Clone(block)
+	delete(block, "enabled")
+	if len(block) == 0 {
+		return nil
+	}
+	return block
 }
 
 // relativeTo is the base directory if anything in the entry depends on it.

@@ -304,7 +304,8 @@ func TestDuplicates(t *testing.T) {
 		"other-args": {"command": "c", "args": ["x", ""]},
 		"off": {"command": "c", "args": ["x"], "env": {"K": "${V}"}, "enabled": false},
 		"u": {"url": "https://h/mcp"}, "u2": {"type": "sse", "url": "https://h/mcp"}, "u3": {"url": "HTTPS://H:443/mcp"},
-		"u4": {"url": "https://h/mcp", "headers": {"A": "b"}}}}`)
+		"u4": {"url": "https://h/mcp", "headers": {"A": "b"}}, "u5": {"url": "https://h/mcp", "oauth": true},
+		"u6": {"url": "https://h/mcp", "oauth": {"clientId": "c"}}, "u7": {"url": "https://h/mcp", "oauth": false}}}`)
 	r, _ := d.find(t, Options{Project: true, ProjectTrust: TrustAlways})
 	var dup []string
 	for _, e := range r.Entries {
@@ -312,7 +313,7 @@ func TestDuplicates(t *testing.T) {
 			dup = append(dup, e.Name+"="+e.DuplicateOf)
 		}
 	}
-	expect(t, dup, "same=a", "u3=u")
+	expect(t, dup, "same=a", "u3=u", "u5=u")
 }
 
 func TestHostFiles(t *testing.T) {

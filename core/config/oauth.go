@@ -8,6 +8,10 @@ var oauthNames = map[string]string{
 	"clientid": "clientId", "clientsecret": "clientSecret", "scope": "scopes", "scopes": "scopes",
 	"callbackport": "callbackPort", "redirectport": "callbackPort", "redirecturi": "redirectUri",
 	"metadataurl": "metadataUrl", "authservermetadataurl": "metadataUrl", "enabled": "enabled",
+	"grant": "grant", "granttype": "grant", "tokenendpointauthmethod": "tokenEndpointAuthMethod", "issuer": "issuer", "resource": "resource", "dpop": "dpop",
+	"privatekeypem": "privateKeyPem", "signingalgorithm": "signingAlgorithm", "keyid": "keyId", "assertion": "assertion", "assertionfile": "assertionFile",
+	"idtoken": "idToken", "idtokenfile": "idTokenFile", "idpclientid": "idpClientId", "idpclientsecret": "idpClientSecret", "idpissuer": "idpIssuer",
+	"idptokenendpoint": "idpTokenEndpoint",
 }
 
 // oauth reads the block that says how to sign in: false, true, the word "oauth",

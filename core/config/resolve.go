@@ -299,13 +299,18 @@ func (r *resolver) passedOn() {
 	}
 }
 
-// paths makes cwd, the files of tls and a command with a slash absolute.
+// paths makes cwd, the files of tls and oauth, and a command with a slash absolute.
 func (r *resolver) paths() {
 	if tls := r.out.TLS; tls != nil {
 		for _, file := range []*string{&tls.CAFile, &tls.CertFile, &tls.KeyFile} {
 			if *file != "" {
 				*file = absolute(*file, r.e.BaseDir, r.home)
 			}
+		}
+	}
+	for _, name := range []string{"assertionFile", "idTokenFile"} {
+		if file, _ := r.out.OAuth[name].(string); file != "" {
+			r.out.OAuth[name] = absolute(file, r.e.BaseDir, r.home)
 		}
 	}
 	if r.out.Type != "stdio" {

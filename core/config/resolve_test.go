@@ -188,7 +188,7 @@ func TestRedact(t *testing.T) {
 	e, _, err := ParseServer("s", []byte(`{"command": "run --token s3cret", "args": ["--token", "s3cret", "--password=s3cret", "-e", "API_KEY=s3cret",
 		"--header", "Authorization: Bearer s3cret", "https://u:s3cret@h/p?k=s3cret&b=s3cret#t=s3cret", "--env", "--port", "80"],
 		"env": {"A": "s3cret"}, "headers": {"H": "s3cret"}, "proxy": "http://u:s3cret@proxy:1", "timeoutMs": 5,
-		"oauth": {"clientId": "id", "clientSecret": "s3cret", "privateKeyPem": "s3cret", "idToken": "s3cret", "extra": {"refreshToken": ["s3cret"]}}}`))
+		"oauth": {"clientId": "id", "clientSecret": "s3cret", "privateKeyPem": "s3cret", "idToken": "s3cret", "assertion": "s3cret", "extra": {"refreshToken": ["s3cret"]}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

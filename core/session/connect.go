@@ -232,8 +232,8 @@ const lossPatience = 500 * time.Millisecond
 
 // abort ends the connection and finds the best reason why it was not to be.
 func (h *handshake) abort(ctx context.Context, err *fault.Error) *ending {
-	s, at := h.s, time.Now() // the kill is not a part of how long it took
-	broken := err.Code == fault.Closed || NeverWritten(err)
+	s, at := h.s, time.Now()                                                                 // the kill is not a part of how long it took
+	broken := (err.Code == fault.Closed || NeverWritten(err)) && err.Code != fault.NeedsAuth // that is a whole answer
 	if broken {
 		wait := time.NewTimer(lossPatience)
 		defer wait.Stop()

@@ -157,6 +157,16 @@ export class Runtime extends EventEmitter {
     return this.#channel.submit(Verb.CALL, request, toResult, { signal, onProgress })
   }
 
+  /** @param {string} server @param {import('../index.js').Abortable & {timeoutMs?: number}} [options] */
+  async login(server, options) {
+    return (await this.request(null, 'mcprt/auth.login', { server }, options)).json
+  }
+
+  /** @param {string} server @param {import('../index.js').Abortable & {timeoutMs?: number}} [options] */
+  async logout(server, options) {
+    return (await this.request(null, 'mcprt/auth.logout', { server }, options)).json
+  }
+
   /** @param {import('../index.js').Abortable} [options] */
   async stats({ signal } = {}) {
     return (await this.request(null, 'mcprt/stats', undefined, { signal })).json

@@ -398,6 +398,14 @@ class AsyncRuntime:
         """As :meth:`Runtime.request`."""
         return await self._run(_operations.request(server, method, params, timeout, progress, meta))
 
+    async def login(self, server: str, *, timeout: Optional[float] = None) -> Json:
+        """As :meth:`Runtime.login`."""
+        return await self._run(_operations.sign("login", server, timeout))
+
+    async def logout(self, server: str, *, timeout: Optional[float] = None) -> Json:
+        """As :meth:`Runtime.logout`."""
+        return await self._run(_operations.sign("logout", server, timeout))
+
     async def stats(self) -> Stats:
         """As :meth:`Runtime.stats`."""
         return await self._run(_operations.stats())

@@ -138,6 +138,11 @@ def request(
     return Operation(_library.CALL, sent, _types.CallResult, timeout=timeout, progress=progress)
 
 
+def sign(way: str, server: str, timeout: Optional[float]) -> Operation[_types.Json]:
+    sent = {"method": "mcprt/auth." + way, "params": {"server": server}}
+    return Operation(_library.CALL, sent, lambda reply: dict(_types.CallResult(reply).data), timeout=timeout)
+
+
 def stats() -> Operation[_types.Stats]:
     return Operation(_library.CALL, {"method": "mcprt/stats"}, _types.Stats)
 

@@ -139,6 +139,7 @@ class Options(TypedDict, total=False):
     limits: LimitOptions
     #: Name and version shown to servers.
     client_info: ClientInfo
+    #: How servers are signed in to.
     auth: AuthOptions
     #: What children get besides their own ``env``.
     env_policy: Union[Literal["inherit", "clear"], EnvPolicy]

@@ -198,6 +198,24 @@ class Runtime:
         """Any other request of MCP, such as "resources/read" or "prompts/get"; ``server`` None for "mcprt/..."."""
         return self._run(_operations.request(server, method, params, timeout, progress, meta))
 
+    def login(self, server: str, *, timeout: Optional[float] = None) -> Json:
+        """Connects a server, and asks its user to sign in where that is needed.
+
+        The question goes to the handler of ``"authorization"`` in ``on_request``, or to the system's browser if the
+        option ``auth`` says so. Returns when the server is ready: ``{"server", "signedIn", "issuer", "scopes",
+        "expiresAt"}``; ``signedIn`` is False for a server that is used without. ``timeout`` is in seconds; without
+        one a question stays open as long as the option ``request_timeout`` allows. Raises :class:`NeedsAuthError`
+        when nobody signed in, with the reason.
+        """
+        return self._run(_operations.sign("login", server, timeout))
+
+    def logout(self, server: str, *, timeout: Optional[float] = None) -> Json:
+        """Forgets the sign-in to a server, here and in the store, and tells the authorization server so.
+
+        Returns ``{"server", "signedOut", "revoked"}``: whether there was one, and whether it was taken back there.
+        """
+        return self._run(_operations.sign("logout", server, timeout))
+
     def stats(self) -> Stats:
         """Calls, errors, bytes, restarts and latencies of each server since the runtime was opened."""
         return self._run(_operations.stats())
