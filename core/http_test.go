@@ -1,10 +1,17 @@
 package core
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -286,6 +293,53 @@ func TestRemoteTLSAndProxy(t *testing.T) {
 		if host != "example.invalid" && host != "env.invalid" {
 			t.Errorf("%s was asked for through the proxy", host)
 		}
+	}
+}
+
+// TestRemoteClientCertificate: a server that wants to know who asks gets the config's
+// certificate; without one the error says what is missing.
+func TestRemoteClientCertificate(t *testing.T) {
+	plain := serveScript(t, mcptest.Script{}, nil)
+	dir := t.TempDir()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "host"}, NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := x509.NewCertPool()
+	if !known.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})) {
+		t.Fatal("the certificate cannot be read")
+	}
+	secure := httptest.NewUnstartedServer(plain.Server.Handler)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: known}
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	at := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		write(t, path, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
+		return path
+	}
+	ca := at("ca.pem", "CERTIFICATE", secure.Certificate().Raw)
+	r := openHTTP(t, map[string]any{
+		"known":   map[string]any{"url": secure.URL, "tls": map[string]string{"caFile": ca, "certFile": at("cert.pem", "CERTIFICATE", der), "keyFile": at("key.pem", "PRIVATE KEY", keyDER)}},
+		"unknown": map[string]any{"url": secure.URL + "/other", "tls": map[string]string{"caFile": ca}},
+	}, nil)
+	a := r.must(VerbConnect, `{"startupTimeoutMs":0}`)
+	if got := a.names("connected"); len(got) != 1 || got[0] != "known" {
+		t.Fatalf("connected %v: %s", got, a.raw)
+	}
+	if f, _ := a.obj["errors"].(map[string]any)["unknown"].(map[string]any); !strings.Contains(fmt.Sprint(f["message"]), "certificate") {
+		t.Errorf("%v", f)
 	}
 }
 

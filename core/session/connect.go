@@ -33,6 +33,11 @@ const (
 // defaultLimits hold where a limit is 0.
 var defaultLimits = Limits{Pages: 1000, Tools: 50_000}
 
+// legacyFor is how long a server is taken to speak what has initialize alone. One that
+// was upgraded since answers initialize for ever, so it has to be asked again some day;
+// a modern verdict that is out of date shows at once.
+const legacyFor = 7 * 24 * time.Hour
+
 // abortGrace is for a server that is still in its handshake.
 const abortGrace = 500 * time.Millisecond
 
@@ -61,6 +66,13 @@ func Connect(ctx context.Context, cfg Config) (s *Session, err error) {
 		tried[how] = true
 		s, end := attempt(ctx, cfg, how)
 		if s != nil {
+			asked := time.Now()
+			if known && len(tried) == 1 { // an answer that is as old as it was
+				asked = cfg.Known.Asked
+			}
+			s.mu.Lock()
+			s.info.Asked = asked
+			s.mu.Unlock()
 			return s, nil
 		}
 		next := how
@@ -101,7 +113,7 @@ func plan(cfg Config) (_ Config, how begin, known bool, err error) {
 		return cfg, beginLegacy, false, nil
 	case k != nil && k.Modern && k.ProtocolVersion == modernVersion && slices.Contains(supported(k.Discover), modernVersion):
 		return cfg, beginModern, true, nil
-	case k != nil && !k.Modern && cfg.Pin == "" && slices.Contains(mcp.ValidProtocolVersions, k.ProtocolVersion):
+	case k != nil && !k.Modern && cfg.Pin == "" && time.Since(k.Asked) < legacyFor && slices.Contains(mcp.ValidProtocolVersions, k.ProtocolVersion):
 		return cfg, beginLegacy, true, nil
 	}
 	return cfg, beginProbe, false, nil

@@ -95,6 +95,7 @@ func TestKnownVerdict(t *testing.T) {
 		{"legacy", mcptest.Script{}, legacy, "", false, 1, 0, 1},
 		{"modern", mcptest.Script{Versions: []string{mcptest.Modern}, ListFields: modernFields}, modern, "", true, 1, 0, 0},
 		{"legacy, now modern", mcptest.Script{Versions: []string{mcptest.Modern}}, legacy, "", true, 2, 1, 1},
+		{"legacy, long ago", mcptest.Script{Versions: []string{mcptest.Modern, mcptest.Latest}}, &Verdict{ProtocolVersion: legacy.ProtocolVersion, Asked: time.Unix(0, 0)}, "", true, 1, 1, 0},
 		{"modern, now legacy and lenient", mcptest.Script{}, modern, "", false, 2, 1, 1},
 		{"modern, now legacy and strict", mcptest.Script{RequireInitialize: true}, modern, "", false, 2, 0, 1},
 		{"modern, now legacy and mortal", mcptest.Script{Discover: mcptest.DiscoverExit}, modern, "", false, 3, 1, 1},
@@ -105,7 +106,11 @@ func TestKnownVerdict(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				memory, h := mcptest.NewMemory(c.script), &host{}
 				cfg := configFor(memory, h)
-				cfg.Known, cfg.Pin = c.known, c.pin
+				known := *c.known
+				if known.Asked.IsZero() {
+					known.Asked = time.Now().Add(-time.Hour)
+				}
+				cfg.Known, cfg.Pin = &known, c.pin
 				s, err := Connect(t.Context(), cfg)
 				if err != nil {
 					t.Fatal(err)
@@ -115,6 +120,9 @@ func TestKnownVerdict(t *testing.T) {
 					t.Fatal(err)
 				}
 				counts := memory.Counts()
+				if asked := s.Info().Asked; asked.Equal(known.Asked) != (c.dials == 1 && c.discovers == 0 && c.pin == "") {
+					t.Errorf("asked at %v, as the verdict says %v", asked, known.Asked)
+				}
 				if s.Info().Modern != c.modern || counts.Dials != c.dials || counts.Discovers != c.discovers || counts.Initializes != c.inits || counts.MaxLive != 1 {
 					t.Errorf("modern %v, counts %+v", s.Info().Modern, counts)
 				}
@@ -135,7 +143,7 @@ func TestKnownServerThatDies(t *testing.T) {
 			return mcptest.Script{Versions: []string{mcptest.Modern}}
 		})
 		cfg := configFor(memory, &host{})
-		cfg.Known = &Verdict{ProtocolVersion: mcptest.Latest}
+		cfg.Known = &Verdict{ProtocolVersion: mcptest.Latest, Asked: time.Now()}
 		s, err := Connect(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)

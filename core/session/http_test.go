@@ -85,7 +85,11 @@ func TestHTTPEras(t *testing.T) {
 			t.Parallel()
 			server := serveHTTP(t, c.script, c.set)
 			cfg := httpConfig(server, &host{})
-			cfg.Known = c.known
+			if c.known != nil {
+				known := *c.known
+				known.Asked = time.Now()
+				cfg.Known = &known
+			}
 			if c.legacy {
 				cfg.Legacy = true
 				cfg.Dial = transport.HTTP{Server: "demo", URL: server.URL, SSE: true}.Dial

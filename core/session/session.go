@@ -54,6 +54,7 @@ type Verdict struct {
 	ProtocolVersion string          `json:"protocolVersion"`
 	Modern          bool            `json:"modern"`             // 2026-07-28 and later: no initialize
 	Discover        json.RawMessage `json:"discover,omitempty"` // the raw server/discover result of a modern server
+	Asked           time.Time       `json:"asked"`              // when the server was asked what it speaks
 }
 
 // Handler takes what a server sends by itself.

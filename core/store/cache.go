@@ -57,6 +57,7 @@ type Verdict struct {
 	ProtocolVersion string
 	Modern          bool
 	Discover        json.RawMessage // nil: none
+	Asked           time.Time
 }
 
 // Stale tells whether the list is older than its server said it would hold. A

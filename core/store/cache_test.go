@@ -74,7 +74,7 @@ func TestListComesBackByteForByte(t *testing.T) {
 		},
 		ServerInfo:   json.RawMessage(` {"name" : "s<>", "n": 9007199254740993}`),
 		Instructions: "say <hello> & \u2028 \x00 good bye",
-		Verdict:      Verdict{ProtocolVersion: "2026-07-28", Modern: true, Discover: json.RawMessage(`{ "supportedVersions" : [] }`)},
+		Verdict:      Verdict{ProtocolVersion: "2026-07-28", Modern: true, Discover: json.RawMessage(`{ "supportedVersions" : [] }`), Asked: time.Unix(1700000000, 5).UTC()},
 		FetchedAt:    time.Now().Add(-time.Hour).UTC().Truncate(0),
 		TTLMs:        &ttl,
 		CacheScope:   "public",

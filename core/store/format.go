@@ -38,12 +38,13 @@ type head struct {
 	FetchedAt       time.Time `json:"fetchedAt"`
 	TTLMs           *int64    `json:"ttlMs,omitempty"`
 	CacheScope      string    `json:"cacheScope"`
+	Asked           time.Time `json:"asked"`
 }
 
 // encode gives the file of a list under a key. It refuses what is not JSON: such
 // bytes would break the host's document when they come back.
 func encode(key string, l *ToolList) ([]byte, error) {
-	first, err := json.Marshal(head{key, l.Instructions, l.ProtocolVersion, l.Modern, l.FetchedAt, l.TTLMs, l.CacheScope})
+	first, err := json.Marshal(head{key, l.Instructions, l.ProtocolVersion, l.Modern, l.FetchedAt, l.TTLMs, l.CacheScope, l.Asked})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func decode(key string, data []byte) (*ToolList, *Note) {
 	}
 	return &ToolList{
 		Tools: sections[3:], ServerInfo: none(sections[1]), Instructions: h.Instructions,
-		Verdict:   Verdict{ProtocolVersion: h.ProtocolVersion, Modern: h.Modern, Discover: none(sections[2])},
+		Verdict:   Verdict{ProtocolVersion: h.ProtocolVersion, Modern: h.Modern, Discover: none(sections[2]), Asked: h.Asked},
 		FetchedAt: h.FetchedAt, TTLMs: h.TTLMs, CacheScope: h.CacheScope,
 	}, nil
 }
