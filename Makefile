@@ -38,7 +38,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts race sanitize soak fuzz lint lock install clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -146,6 +146,22 @@ test-deep: race fuzz lint ## Run what takes long or analyses: race, fuzz, lint
 
 test-hosts: ## Let a hundred hosts exit, fork, exec, raise and be killed at random moments
 	MCPRT_TEST_HOSTS=100 $(GO) test -count=1 -run TestHosts ./capi
+
+# Wine and a compiler for what it lacks come from the system, too.
+WINE := WINEPREFIX=$(CURDIR)/build/wine/prefix WINEDEBUG=-all
+
+build/wine/ready: internal/wine/processprng.c
+	@command -v wine x86_64-w64-mingw32-gcc >/dev/null || { echo 'test-wine needs Wine and MinGW (apt-get install wine wine64 gcc-mingw-w64-x86-64)' >&2; exit 1; }
+	rm -rf $(@D) && mkdir -p $(@D)
+	$(WINE) wineboot -i >/dev/null 2>&1
+	$(WINE) wineserver -w
+	x86_64-w64-mingw32-gcc -O2 -shared $< -o $(@D)/prefix/drive_c/windows/system32/bcryptprimitives.dll -ladvapi32
+	@touch $@
+
+test-wine: build/wine/ready ## Run the Windows build under Wine: the transports' tests, and servers that start, answer and end
+	$(WINE) GOOS=windows CGO_ENABLED=0 $(GO) test -count=1 -exec wine ./core/transport ./core/rawjson ./core/safe
+	GOOS=windows CGO_ENABLED=0 $(GO) build -trimpath -o build/wine/mcprt.exe ./cmd/mcprt
+	$(WINE) MCPRT_WINE=$(CURDIR)/build/wine/mcprt.exe $(GO) test -count=1 -run TestUnderWine ./cmd/mcprt
 
 # A browser cannot be installed into the project: it needs the system's libraries.
 test-browser: ## Run the tests of the pages in a headless Chromium (BROWSER)
