@@ -38,7 +38,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install wheel test-wheel clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -138,7 +138,7 @@ conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAM
 	PYTHON=$(PYTHON) NODE=$(NODE) $(NODE) examples/conformance/run.mjs
 
 test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
-	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider --ignore=examples/packages examples
 
 test-extra: sanitize test-browser test-gc test-hosts test-wine ## Run what CI runs besides test: sanitize, browser, GC stress, a hundred hosts, Windows under Wine
 
@@ -234,6 +234,15 @@ install: build ## Install into DESTDIR and PREFIX (/usr/local)
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
 	echo "$$PKG_CONFIG" >$(DESTDIR)$(LIBDIR)/pkgconfig/mcprt.pc
 	install -D -m 755 build/mcprt $(DESTDIR)$(PREFIX)/bin/mcprt
+
+# ---- packages ------------------------------------------------------------
+
+wheel: build $(STAMPS)/python ## Build the Python wheel, with the library inside, and the sdist into dist/
+	rm -f dist/mcprt-*.whl dist/mcprt-*.tar.gz
+	cd bindings/python && ../../$(VENV)/bin/python -m hatchling build -t wheel -t sdist -d ../../dist
+
+test-wheel: wheel ## Install the wheel into an empty venv and use it there
+	MCPRT_DIST=$(CURDIR)/dist $(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages
 
 clean: ## Remove all that was built or installed into the project
 	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/node/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules
