@@ -140,7 +140,7 @@ conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAM
 test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider --ignore=examples/packages examples
 
-test-extra: sanitize test-browser test-gc test-hosts test-wine ## Run what CI runs besides test: sanitize, browser, GC stress, a hundred hosts, Windows under Wine
+test-extra: sanitize test-browser test-gc test-hosts test-wheel test-wine ## Run what CI runs besides test: sanitize, browser, GC stress, a hundred hosts, the wheel, Windows under Wine
 
 test-deep: race fuzz lint ## Run what takes long or analyses: race, fuzz, lint
 
