@@ -296,6 +296,34 @@ func TestRemoteTLSAndProxy(t *testing.T) {
 	}
 }
 
+// TestRemoteRefusalOfParams: a server's complaint about a call's params is the call's
+// answer, also where it is sent with 400 or 404 and speaks of a session.
+func TestRemoteRefusalOfParams(t *testing.T) {
+	for status, message := range map[int]string{400: "argument session must be a number", 404: "Unknown tool"} {
+		server := serveScript(t, mcptest.Script{}, func(h *mcptest.HTTP) {
+			h.Intercept = func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+				var m struct {
+					ID     json.RawMessage `json:"id"`
+					Method string          `json:"method"`
+				}
+				if json.Unmarshal(body, &m) != nil || m.Method != "tools/call" {
+					return false
+				}
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":%q}}`, m.ID, message)
+				return true
+			}
+		})
+		r := openHTTP(t, map[string]any{"s": map[string]any{"url": server.URL}}, nil)
+		r.must(VerbConnect, `{}`)
+		a := r.do(VerbCall, `{"server":"s","tool":"add","arguments":{"a":1,"b":2}}`)
+		if n := server.Counts().Initializes; n != 1 || !strings.Contains(a.raw, `"rpc_error"`) || !strings.Contains(a.raw, message) {
+			t.Errorf("%d: %d initializes, %s", status, n, a.raw)
+		}
+	}
+}
+
 // TestRemoteClientCertificate: a server that wants to know who asks gets the config's
 // certificate; without one the error says what is missing.
 func TestRemoteClientCertificate(t *testing.T) {

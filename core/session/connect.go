@@ -38,6 +38,13 @@ var defaultLimits = Limits{Pages: 1000, Tools: 50_000}
 // a modern verdict that is out of date shows at once.
 const legacyFor = 7 * 24 * time.Hour
 
+// recent tells whether a verdict of then still holds; one from the future, by a clock
+// that was set back, does not.
+func recent(then time.Time) bool {
+	age := time.Since(then)
+	return age >= 0 && age < legacyFor
+}
+
 // abortGrace is for a server that is still in its handshake.
 const abortGrace = 500 * time.Millisecond
 
@@ -113,7 +120,7 @@ func plan(cfg Config) (_ Config, how begin, known bool, err error) {
 		return cfg, beginLegacy, false, nil
 	case k != nil && k.Modern && k.ProtocolVersion == modernVersion && slices.Contains(supported(k.Discover), modernVersion):
 		return cfg, beginModern, true, nil
-	case k != nil && !k.Modern && cfg.Pin == "" && time.Since(k.Asked) < legacyFor && slices.Contains(mcp.ValidProtocolVersions, k.ProtocolVersion):
+	case k != nil && !k.Modern && cfg.Pin == "" && recent(k.Asked) && slices.Contains(mcp.ValidProtocolVersions, k.ProtocolVersion):
 		return cfg, beginLegacy, true, nil
 	}
 	return cfg, beginProbe, false, nil

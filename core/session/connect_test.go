@@ -96,6 +96,7 @@ func TestKnownVerdict(t *testing.T) {
 		{"modern", mcptest.Script{Versions: []string{mcptest.Modern}, ListFields: modernFields}, modern, "", true, 1, 0, 0},
 		{"legacy, now modern", mcptest.Script{Versions: []string{mcptest.Modern}}, legacy, "", true, 2, 1, 1},
 		{"legacy, long ago", mcptest.Script{Versions: []string{mcptest.Modern, mcptest.Latest}}, &Verdict{ProtocolVersion: legacy.ProtocolVersion, Asked: time.Unix(0, 0)}, "", true, 1, 1, 0},
+		{"legacy, from the future", mcptest.Script{Versions: []string{mcptest.Modern, mcptest.Latest}}, &Verdict{ProtocolVersion: legacy.ProtocolVersion, Asked: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)}, "", true, 1, 1, 0},
 		{"modern, now legacy and lenient", mcptest.Script{}, modern, "", false, 2, 1, 1},
 		{"modern, now legacy and strict", mcptest.Script{RequireInitialize: true}, modern, "", false, 2, 0, 1},
 		{"modern, now legacy and mortal", mcptest.Script{Discover: mcptest.DiscoverExit}, modern, "", false, 3, 1, 1},

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ type event struct {
 type events struct {
 	src   io.Reader
 	limit int // bytes of one event's data
+	// cut ends the stream where an event passes the limit, rather than waiting for that
+	// event's end, which may never come: right for a stream that serves one request.
+	cut bool
 
 	lastID string        // of the last event that had one: where a successor may go on
 	retry  time.Duration // the server's wish; < 0: it has none
@@ -40,6 +44,12 @@ func newEvents(src io.Reader, limit int64) *events {
 	return &events{src: src, limit: int(min(limit, 1<<31-1)), retry: -1, buf: make([]byte, 4<<10)}
 }
 
+// errCut tells that an event passed the limit of a stream that is cut there.
+var errCut = errors.New("an event is over the limit")
+
+// keepAll is the limit with room for the field's name, which the size of a line has too.
+func keepAll(limit int) int64 { return int64(limit) + int64(len("data: ")) }
+
 // maxRetryWish bounds what a server may make us wait before the next connection.
 const maxRetryWish = 5 * time.Minute
 
@@ -54,6 +64,12 @@ func (e *events) next(ev *event) error {
 	id, hasID, hasData := "", false, false
 	for {
 		size, err := e.readLine()
+		if err == errCut {
+			ev.tooLarge = e.size + size
+			e.err, e.r = io.EOF, e.w
+			e.count++
+			return nil
+		}
 		if err != nil && (err != io.EOF || size == 0 && !hasData) {
 			return err
 		}
@@ -143,6 +159,9 @@ func (e *events) readLine() (size int64, err error) {
 		size += int64(len(part))
 		if room := keep - len(e.line); room > 0 {
 			e.line = append(e.line, part[:min(room, len(part))]...)
+		}
+		if e.cut && e.size+size > keepAll(e.limit) && bytes.HasPrefix(e.line, []byte("data")) {
+			return size, errCut
 		}
 		if end < 0 {
 			e.r = e.w

@@ -141,7 +141,10 @@ func rpcError(body []byte) []byte {
 	return object
 }
 
-const methodNotFound = "-32601"
+const (
+	methodNotFound = "-32601"
+	invalidParams  = "-32602"
+)
 
 // lostSession matches how servers say that they do not know a session any more, where
 // they do not say it by 404 as the protocol wants.

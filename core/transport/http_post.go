@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/rawjson"
 	"github.com/mcprt/mcprt/core/safe"
 )
 
@@ -196,6 +197,14 @@ func (f *flight) broken(err error) {
 }
 
 // refused handles a status that is no success.
+// answeredBy tells that a refusal is the server's answer to this very request: it has
+// the request's id, and complains of its params. That is no word about the session,
+// whatever words are in the message.
+func (f *flight) answeredBy(body []byte) bool {
+	return f.meta.ID != 0 && string(rawjson.Get(body, "id")) == strconv.FormatInt(f.meta.ID, 10) &&
+		string(rawjson.Get(rpcError(body), "code")) == invalidParams
+}
+
 func (f *flight) refused(resp *http.Response, session string) {
 	c := f.c
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
@@ -208,7 +217,7 @@ func (f *flight) refused(resp *http.Response, session string) {
 	switch {
 	case needsAuth(resp):
 		f.fail(e, true)
-	case !f.meta.Modern && (session != "" || sse) && endsSession(status, body):
+	case !f.meta.Modern && (session != "" || sse) && endsSession(status, body) && !f.answeredBy(body):
 		f.wrote.Store(false) // it was not run
 		lost := c.errorf(fault.Disconnected, fault.StageReceive, "server %q has ended the session (HTTP %d); it is connected anew", c.cfg.Server, status).Retry()
 		c.lose(lost.With(*e.Data), false)
@@ -312,7 +321,7 @@ func (f *flight) follow(body io.ReadCloser) {
 		var err error
 		if body != nil {
 			e := newEvents(body, c.cfg.MaxMessage)
-			e.lastID, e.retry = last, retry
+			e.lastID, e.retry, e.cut = last, retry, true
 			err = f.read(e)
 			body.Close()
 			last, retry = e.lastID, e.retry
