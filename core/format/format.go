@@ -66,8 +66,9 @@ var rules = [Count]struct {
 	// (github.com/anthropics/claude-code/issues/40075) and "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
 	// (github.com/ComposioHQ/composio/issues/3500). $ref: not allowed in custom tools of managed agents
 	// (platform.claude.com/docs/en/managed-agents/self-hosted-sandboxes), so it is followed here.
+	// With OpenAI's other keywords refused, too, these schemas are what any provider of a framework takes.
 	Anthropic: {tool: nameRule{max: 128, other: "-", digit: true}, property: &nameRule{max: 64, other: ".-", digit: true},
-		root: []string{"oneOf", "anyOf", "allOf"}, inline: true},
+		root: []string{"oneOf", "anyOf", "allOf", "enum", "not"}, inline: true},
 	// FunctionDeclaration of the Gemini API and of Vertex AI: a name begins with a letter or an underscore; 64 is the
 	// older of the two limits. "Parameter names must start with a letter or an underscore and must only contain chars
 	// a-z, A-Z, 0-9, or underscores with a maximum length of 64."

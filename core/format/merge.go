@@ -6,6 +6,9 @@ import "slices"
 var annotations = []string{"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
 	"$comment", "$schema", "$id", "$defs", "definitions", "$anchor", "$dynamicAnchor"}
 
+// leads are the keywords without which others have no meaning.
+var leads = map[string]string{"if": "if", "then": "if", "else": "if", "contains": "contains", "minContains": "contains", "maxContains": "contains"}
+
 // merge makes one schema of two that both hold. exact is false where it allows more than
 // both together do; it never allows less. Annotations of b win.
 func merge(a, b *node) (merged *node, exact bool) {
@@ -17,6 +20,10 @@ func merge(a, b *node) (merged *node, exact bool) {
 	}
 	out, exact := a.clone(), true
 	for _, m := range b.members {
+		if lead := leads[m.key]; lead != "" && a.get(lead) != nil && b.get(lead) != nil {
+			exact = exact && string(a.get(lead).append(nil)) == string(b.get(lead).append(nil)) && a.get(m.key) != nil
+			continue // what belongs to one condition says nothing with another one
+		}
 		have := out.get(m.key)
 		if have == nil || slices.Contains(annotations, m.key) {
 			out.set(m.key, m.value)

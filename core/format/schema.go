@@ -21,12 +21,24 @@ func (p Provider) schema(raw []byte) ([]byte, back) {
 		}
 		return noArguments, back{}
 	}
-	var c *converter
-	var out *node
+	c, out := p.convert(root, rules[p].inline)
+	if out != nil && !c.inline && c.changed && !leadSomewhere(out) {
+		c, out = p.convert(root, true) // what one pointed to has another place now
+	}
+	switch {
+	case out == nil:
+		return nil, c.back
+	case !c.changed:
+		return raw, c.back
+	}
+	return out.without("$schema").append(nil), c.back // it may no longer be of that draft
+}
+
+func (p Provider) convert(root *node, inline bool) (c *converter, out *node) {
 	// Where unfolding leads too far, definitions are followed less often, so that what is
 	// left is cut evenly and not behind the first half.
 	for recursion := maxRecursion; recursion > 0; recursion-- {
-		c = &converter{rules: rules[p].property, inline: rules[p].inline, refs: newRefs(root, recursion), doc: root}
+		c = &converter{rules: rules[p].property, inline: inline, refs: newRefs(root, recursion), doc: root}
 		if p == Gemini {
 			out = c.geminiRoot(root)
 		} else {
@@ -36,13 +48,21 @@ func (p Provider) schema(raw []byte) ([]byte, back) {
 			break
 		}
 	}
-	switch {
-	case out == nil:
-		return nil, c.back
-	case !c.changed:
-		return raw, c.back
+	return c, out
+}
+
+// leadSomewhere tells whether every $ref of a document has its target in it.
+func leadSomewhere(root *node) bool {
+	refs := newRefs(root, 1)
+	var all func(n *node) bool
+	all = func(n *node) bool {
+		if ref, has := refOf(n); has && refs.target(ref) == nil {
+			return false
+		}
+		return !slices.ContainsFunc(n.members, func(m member) bool { return !all(m.value) }) &&
+			!slices.ContainsFunc(n.items, func(item *node) bool { return !all(item) })
 	}
-	return out.without("$schema").append(nil), c.back // it may no longer be of that draft
+	return all(root)
 }
 
 // converter makes one schema fit for a provider.
@@ -257,6 +277,7 @@ func (c *converter) keyword(n *node) *node {
 	}
 	out := &node{kind: '{', members: make([]member, 0, len(n.members))}
 	put := func(key string, v *node) { out.members = append(out.members, member{key, v}) }
+	dropped := map[string]bool{}
 	for _, m := range n.members {
 		v := m.value
 		switch m.key {
@@ -287,19 +308,39 @@ func (c *converter) keyword(n *node) *node {
 			}
 		case "additionalItems":
 			c.changed = true
-		case "prefixItems", "anyOf", "oneOf", "allOf":
+		case "prefixItems", "anyOf", "allOf":
 			if c.is(v, '[') && len(v.items) > 0 {
 				put(m.key, c.all(v))
 			} else {
 				c.changed = true
 			}
-		case "additionalProperties", "unevaluatedProperties", "unevaluatedItems":
+		case "oneOf":
+			if !c.is(v, '[') || len(v.items) == 0 {
+				c.changed = true
+			} else if all, changed := c.noting(func() *node { return c.all(v) }); !changed {
+				put(m.key, all)
+			} else if n.get("anyOf") == nil { // variants that allow more may not stay apart
+				put("anyOf", all)
+			}
+		case "not", "if", "contains": // what allows more here allows less outside
+			if inner, changed := c.noting(func() *node { return c.schema(v) }); !changed {
+				put(m.key, inner)
+			} else {
+				dropped[m.key] = true
+			}
+		case "unevaluatedProperties", "unevaluatedItems":
+			if (v.is('{') || v.is('t')) && !c.inline { // where a definition was cut nothing is evaluated
+				put(m.key, c.boolOrSchema(v))
+			} else {
+				c.changed = true
+			}
+		case "additionalProperties":
 			if v.is('{') || v.is('t') {
 				put(m.key, c.boolOrSchema(v))
 			} else {
 				c.changed = true
 			}
-		case "contains", "propertyNames", "not", "if", "then", "else", "contentSchema":
+		case "propertyNames", "then", "else", "contentSchema":
 			put(m.key, c.schema(v))
 		case "type":
 			if t := c.types(v); t != nil {
@@ -351,11 +392,27 @@ func (c *converter) keyword(n *node) *node {
 			put(m.key, v)
 		}
 	}
+	if dropped["if"] {
+		out = out.without("then", "else")
+	}
+	if dropped["contains"] {
+		out = out.without("minContains", "maxContains")
+	}
 	if slices.Contains(typesOf(out.get("type")), "array") && out.get("items") == nil {
 		c.changed = true // refused as "array schema missing items": github.com/apify/apify-mcp-server/issues/36
 		put("items", object())
 	}
 	return out
+}
+
+// noting tells whether what make makes differs from what the server sent.
+func (c *converter) noting(make func() *node) (n *node, changed bool) {
+	before := c.changed
+	c.changed = false
+	n = make()
+	changed = c.changed
+	c.changed = before || changed
+	return n, changed
 }
 
 func (c *converter) is(v *node, kind byte) bool {

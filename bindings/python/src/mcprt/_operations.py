@@ -16,6 +16,8 @@ from ._options import limit, milliseconds
 if TYPE_CHECKING:
     from typing_extensions import Literal
 
+    Format = Literal["openai", "openai-responses", "anthropic", "gemini"]
+
 T = TypeVar("T")
 OnProgress = Callable[[_types.Progress], object]
 
@@ -102,6 +104,13 @@ def tools(
     return Operation(_library.LIST, request, _types.tools_listing)
 
 
+def formatted_tools(
+    format: str, server: Optional[str], names: Optional[Iterable[str]], search: Optional[str]
+) -> Operation[_types.FormattedTools]:
+    request = {"format": format, "server": server, "names": _names(names), "search": search}
+    return Operation(_library.LIST, request, _types.formatted_tools)
+
+
 def servers() -> Operation[_types.Listing[_types.ServerView]]:
     return Operation(_library.LIST, {"kind": "servers"}, _types.listing("servers", _types.ServerView))
 
@@ -115,14 +124,24 @@ def items(
 
 def call(
     name: str,
-    arguments: Optional[Mapping[str, Any]],
+    arguments: Union[Mapping[str, Any], str, None],
     server: Optional[str],
     timeout: Optional[float],
     progress: Union[bool, OnProgress],
     meta: Optional[Mapping[str, Any]],
     retry: Optional[str],
+    format: Optional[str] = None,
+    call_id: Optional[str] = None,
 ) -> Operation[_types.CallResult]:
-    request = {"server": server, "tool": name, "arguments": arguments or {}, "_meta": meta, "retry": retry}
+    request = {
+        "server": server,
+        "tool": name,
+        "arguments": arguments or {},
+        "_meta": meta,
+        "retry": retry,
+        "format": format,
+        "callId": call_id,
+    }
     return Operation(_library.CALL, request, _types.CallResult, timeout=timeout, progress=progress)
 
 

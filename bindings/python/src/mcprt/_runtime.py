@@ -13,10 +13,23 @@ from ._events import EventStream, Handler, OnEvent
 from ._operations import OnProgress, Operation
 from ._options import Options, encode_options, milliseconds
 from ._pump import Pump
-from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
+from ._types import (
+    CallResult,
+    ConnectReport,
+    Discovery,
+    FormattedTools,
+    Json,
+    Listing,
+    ReloadReport,
+    ServerView,
+    Stats,
+    Tool,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
+
+    from ._operations import Format
 
 T = TypeVar("T")
 
@@ -149,6 +162,21 @@ class Runtime:
         """The tools known now, sorted by name; asks no server. None where nothing changed since ``if_revision``."""
         return self._run(_operations.tools(server, names, search, if_revision))
 
+    def tools(
+        self,
+        format: Format,
+        *,
+        server: Optional[str] = None,
+        names: Optional[Iterable[str]] = None,
+        search: Optional[str] = None,
+    ) -> FormattedTools:
+        """The tools known now as a model's provider takes them: plain dicts for its request's ``tools``.
+
+        "openai" is Chat Completions, "openai-responses" the Responses API; what "gemini" gives are function
+        declarations. Give what the model calls to :meth:`call` with the same ``format``. See docs/adapters.md.
+        """
+        return self._run(_operations.formatted_tools(format, server, names, search))
+
     def servers(self) -> Listing[ServerView]:
         """The state of every server; asks no server."""
         return self._run(_operations.servers())
@@ -168,13 +196,15 @@ class Runtime:
     def call(
         self,
         name: str,
-        arguments: Optional[Mapping[str, Any]] = None,
+        arguments: Union[Mapping[str, Any], str, None] = None,
         *,
         server: Optional[str] = None,
         timeout: Optional[float] = None,
         progress: Union[bool, OnProgress] = False,
         meta: Optional[Mapping[str, Any]] = None,
         retry: Optional[Literal["safe", "always", "never"]] = None,
+        format: Optional[Format] = None,
+        call_id: Optional[str] = None,
     ) -> CallResult:
         """Calls a tool by its name in :meth:`list`, or with ``server`` by that server's own name for it.
 
@@ -182,8 +212,14 @@ class Runtime:
         a call that is given up. ``progress`` is called with each :class:`Progress` before this returns (what it raises
         ends the call), or True for events alone. ``retry`` says whether a call may be sent again after a lost
         connection; the default, "safe", does so only for tools that declare themselves read-only or idempotent.
+
+        With ``format``, name and arguments are as the model wrote them for a tool of :meth:`tools`, the arguments as
+        a dict or as JSON text; the result's :attr:`CallResult.message` answers the call ``call_id``. A failed call
+        has one, too, in the ``result`` of the exception.
         """
-        return self._run(_operations.call(name, arguments, server, timeout, progress, meta, retry))
+        return self._run(
+            _operations.call(name, arguments, server, timeout, progress, meta, retry, format, call_id)
+        )
 
     def request(
         self,
