@@ -318,6 +318,16 @@ export interface ToolListing extends Listing {
   tools: Tool[]
 }
 
+/** A model's provider: Chat Completions, the Responses API, the Messages API, generateContent. See docs/adapters.md. */
+export type Format = 'openai' | 'openai-responses' | 'anthropic' | 'gemini'
+
+export interface FormattedTools extends Listing {
+  /** For the `tools` of the provider's request; for `gemini` its function declarations. */
+  tools: any[]
+  /** `Tool.name` of each tool whose name the provider does not take, by the name that it has here. */
+  names: Record<string, string>
+}
+
 /** One tool; decoded at the first look. */
 export declare class Tool {
   private constructor()
@@ -363,6 +373,13 @@ export declare class CallResult extends Result {
   readonly isError: boolean
   /** All text content, joined by line ends. */
   readonly text: string
+  /** Answers the model, in the shape of the call's `format`; undefined for a call without one. */
+  readonly message: any
+  /**
+   * With `openai`, a message of the user with the pictures, sound and PDFs that `message` has no place for. It belongs
+   * behind the answers to all calls of the same turn. Undefined for most results.
+   */
+  readonly followUp: any
 }
 
 /** What was counted since `open`; docs/options.md says what each number is. */
@@ -444,6 +461,8 @@ export interface ListOptions extends Abortable {
   names?: string[]
   ifRevision?: number
   search?: string
+  /** The shape of the tools; default `mcp`. */
+  format?: Format | 'mcp'
   timeoutMs?: number
 }
 
@@ -471,16 +490,23 @@ export declare class Runtime extends EventEmitter<RuntimeEvents> {
   /** Ends one server, or all; the runtime stays open. */
   disconnect(server?: string, options?: Abortable): Promise<Reply & { disconnected: string[] }>
 
-  list(options?: ListOptions & { kind?: 'tools' }): Promise<ToolListing>
+  list(options: ListOptions & { kind?: 'tools'; format: Format }): Promise<FormattedTools>
+  list(options?: ListOptions & { kind?: 'tools'; format?: 'mcp' }): Promise<ToolListing>
   list(options: ListOptions & { kind: 'servers' }): Promise<Listing & { servers: ServerView[] }>
   list(options: ListOptions): Promise<Listing & { [kind: string]: any }>
-  tools(options?: Omit<ListOptions, 'kind' | 'ifRevision'>): Promise<Tool[]>
+  tools(options: Omit<ListOptions, 'kind' | 'ifRevision'> & { format: Format }): Promise<any[]>
+  tools(options?: Omit<ListOptions, 'kind' | 'ifRevision'> & { format?: 'mcp' }): Promise<Tool[]>
   servers(options?: Omit<ListOptions, 'kind' | 'ifRevision'>): Promise<ServerView[]>
 
   /**
    * Calls a tool: by the name that the list gives, or, with `server`, by the
    * server's own name for it.
+   *
+   * With `format`, name and arguments are as the model wrote them for a tool of that format's list, the arguments as an
+   * object or as JSON text; `message` of the result answers the call `callId`. A failed call has one, too, in the
+   * `result` of the error.
    */
+  call(name: string, args: Record<string, unknown> | string | undefined, options: CallOptions & { format: Format; callId?: string }): Promise<CallResult>
   call(name: string, args?: Record<string, unknown>, options?: CallOptions & { server?: string }): Promise<CallResult>
   /** Any other request: `resources/read`, `prompts/get`, `ping`, …; with server null one of the library's own, `mcprt/stats`. */
   request(server: string | null, method: string, params?: Record<string, unknown>, options?: CallOptions): Promise<Result>

@@ -11,7 +11,7 @@ import { replyError } from './errors.js'
 import { EventStream } from './events.js'
 import { loadLibrary } from './library.js'
 import { RequestDesk, answeredKinds } from './requests.js'
-import { CallResult, Result, decodeReply } from './result.js'
+import { CallResult, Result, decodeFormatted, decodeReply } from './result.js'
 
 const DEFAULT_STREAM_LIMIT = 1024
 /** The emitter's own events, and the one that throws when nobody listens: never a server's to emit. */
@@ -125,7 +125,8 @@ export class Runtime extends EventEmitter {
 
   /** @param {import('../index.js').ListOptions} [options] */
   list({ signal, ...request } = {}) {
-    return this.#channel.submit(Verb.LIST, request, decodeReply, { signal })
+    const isFormatted = request.format !== undefined && request.format !== 'mcp'
+    return this.#channel.submit(Verb.LIST, request, isFormatted ? decodeFormatted : decodeReply, { signal })
   }
 
   async tools(options = {}) {
@@ -138,8 +139,8 @@ export class Runtime extends EventEmitter {
 
   /**
    * @param {string} name
-   * @param {object} [args]
-   * @param {import('../index.js').CallOptions & {server?: string}} [options]
+   * @param {object | string} [args]
+   * @param {import('../index.js').CallOptions & {server?: string, format?: import('../index.js').Format, callId?: string}} [options]
    */
   call(name, args, { server, meta, signal, onProgress, ...rest } = {}) {
     const request = { ...rest, server, tool: name, arguments: args, progress: onProgress && true, _meta: meta }

@@ -45,6 +45,11 @@ export async function program(signal: AbortSignal) {
 
   const { tools } = await runtime.list()
   same<typeof tools, Tool[]>(true)
+  const formatted = await runtime.list({ format: 'openai' })
+  same<typeof formatted.names, Record<string, string>>(true)
+  same<Awaited<ReturnType<typeof runtime.tools>>, Tool[]>(true)
+  const answer = await runtime.call('mcp_demo_echo', '{"text":"hi"}', { format: 'openai', callId: 'c' })
+  same<typeof answer, CallResult>(true)
   const { servers } = await runtime.list({ kind: 'servers' })
   same<(typeof servers)[0]['pid'], number | null>(true)
 
@@ -85,6 +90,10 @@ export async function mistakes(runtime: Runtime) {
   await Runtime.open({ onRequest: { nothing() {} } })
   // @ts-expect-error
   await runtime.call('x', {}, { retry: 'sometimes' })
+  // @ts-expect-error text is for a format
+  await runtime.call('x', '{}')
+  // @ts-expect-error
+  await runtime.list({ format: 'cohere' })
   // @ts-expect-error
   await runtime.reload({ mode: 'half' })
   // @ts-expect-error
