@@ -101,11 +101,12 @@ def test_openai(rt: mcprt.Runtime, picture: Callable[[Any], mcprt.CallResult]) -
     client = openai.OpenAI(api_key="none", http_client=scripted.client(httpx))
     messages: list[Any] = [{"role": "user", "content": "Say hi."}]
     while True:
-        reply = client.chat.completions.create(model="m", messages=messages, tools=list(tools)).choices[0].message  # type: ignore[call-overload]
+        reply = client.chat.completions.create(model="m", messages=messages, tools=list(tools)).choices[0].message  # type: ignore[arg-type]
         messages.append(reply.to_dict())
         if not reply.tool_calls:
             break
         for asked in reply.tool_calls:
+            assert asked.type == "function"
             result = rt.call(asked.function.name, asked.function.arguments, format="openai", call_id=asked.id)
             check(ChatCompletionToolMessageParam, result.message)
             messages.append(result.message)
@@ -148,7 +149,7 @@ def test_anthropic(rt: mcprt.Runtime, picture: Callable[[Any], mcprt.CallResult]
         reply = client.messages.create(model="m", max_tokens=9, messages=messages, tools=list(tools))  # type: ignore[arg-type]
         messages.append({"role": "assistant", "content": [block.to_dict() for block in reply.content]})
         results = [
-            rt.call(block.name, block.input, format="anthropic", call_id=block.id).message  # type: ignore[arg-type]
+            rt.call(block.name, block.input, format="anthropic", call_id=block.id).message
             for block in reply.content
             if block.type == "tool_use"
         ]
