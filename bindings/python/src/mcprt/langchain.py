@@ -12,8 +12,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Callable, Dict, Iterable, List, Literal, Optional, Tuple, Union
 
-from langchain_core.tools import BaseTool, ToolException
-from pydantic import PrivateAttr
+try:
+    from langchain_core.tools import BaseTool, ToolException
+    from pydantic import PrivateAttr
+except ImportError as missing:
+    raise ImportError("mcprt.langchain needs langchain-core: pip install mcprt[langchain]") from missing
 
 from ._aio import AsyncRuntime
 from ._errors import CanceledError, ClosedError, ForkError, MCPError

@@ -12,8 +12,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Iterable, List, Literal, Optional, Union
 
-from agents import FunctionTool, Tool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
-from agents.tool_context import ToolContext
+try:
+    from agents import FunctionTool, Tool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
+    from agents.tool_context import ToolContext
+except ImportError as missing:
+    raise ImportError("mcprt.openai_agents needs openai-agents: pip install mcprt[openai-agents]") from missing
 
 from ._aio import AsyncRuntime
 from ._errors import CanceledError, ClosedError, ForkError, MCPError
