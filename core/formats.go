@@ -57,12 +57,12 @@ func (f *formatted) name(t *tool) string {
 	return t.name
 }
 
-func (f *formatted) reply(head []byte, s *Snapshot, r *listRequest) Reply {
+func (f *formatted) reply(head []byte, s *Snapshot, r *listRequest, tail []byte) Reply {
 	if r.Server == "" && r.Names == nil && r.Search == "" {
 		f.allOnce.Do(func() { f.all = f.appendTools(nil, s.sorted()) })
-		return Reply{Head: head, Body: f.all, Tail: []byte(`}`)}
+		return Reply{Head: head, Body: f.all, Tail: tail}
 	}
-	return Reply{Body: append(f.appendTools(head, r.pick(s)), '}')}
+	return Reply{Body: append(f.appendTools(head, r.pick(s)), tail...)}
 }
 
 // appendTools appends the tools, and the names of those that are called otherwise here.

@@ -55,6 +55,9 @@ func TestFormats(t *testing.T) {
 			if same := r.must(VerbList, fmt.Sprintf(`{"format":%q,"ifRevision":%v}`, c.format, got.obj["revision"])); same.obj["unchanged"] != true {
 				t.Errorf("%s: %s", c.format, same.raw)
 			}
+			if anew := r.must(VerbList, fmt.Sprintf(`{"format":%q,"refresh":true}`, c.format)); anew.obj["errors"] == nil || len(anew.obj["tools"].([]any)) != 2 {
+				t.Errorf("%s: %s", c.format, anew.raw)
+			}
 			called := r.must(VerbCall, fmt.Sprintf(`{"format":%q,"tool":%q,"arguments":%s,"callId":"c1"}`, c.format, name, c.written))
 			if !strings.Contains(called.raw, `"structuredContent":{"$top":9007199254740993}`) || !strings.Contains(fmt.Sprint(called.obj["message"]), c.id+":c1") {
 				t.Errorf("%s: %s", c.format, called.raw)

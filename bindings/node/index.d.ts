@@ -463,6 +463,8 @@ export interface ListOptions extends Abortable {
   search?: string
   /** The shape of the tools; default `mcp`. */
   format?: Format | 'mcp'
+  /** Tools only: asks the server, or every ready one, for its tools anew first; `errors` has those that failed. */
+  refresh?: boolean
   timeoutMs?: number
 }
 
