@@ -29,7 +29,11 @@ type formatted struct {
 
 	allOnce sync.Once
 	all     []byte // the members "tools" and "names" of the whole list
+	allErr  error
 }
+
+// maxFormatted bounds a list. Schemas may become longer than the servers' own are.
+const maxFormatted = 256 << 20
 
 // formatted gives the snapshot's list for a provider.
 func (s *Snapshot) formatted(p format.Provider) *formatted {
@@ -57,22 +61,25 @@ func (f *formatted) name(t *tool) string {
 	return t.name
 }
 
-func (f *formatted) reply(head []byte, s *Snapshot, r *listRequest, tail []byte) Reply {
+func (f *formatted) reply(head []byte, s *Snapshot, r *listRequest, tail []byte) (Reply, error) {
 	if r.Server == "" && r.Names == nil && r.Search == "" {
-		f.allOnce.Do(func() { f.all = f.appendTools(nil, s.sorted()) })
-		return Reply{Head: head, Body: f.all, Tail: tail}
+		f.allOnce.Do(func() { f.all, f.allErr = f.appendTools(nil, s.sorted(), maxFormatted) })
+		return Reply{Head: head, Body: f.all, Tail: tail}, f.allErr
 	}
-	return Reply{Body: append(f.appendTools(head, r.pick(s)), tail...)}
+	body, err := f.appendTools(head, r.pick(s), maxFormatted)
+	return Reply{Body: append(body, tail...)}, err
 }
 
 // appendTools appends the tools, and the names of those that are called otherwise here.
-func (f *formatted) appendTools(b []byte, tools []*tool) []byte {
+func (f *formatted) appendTools(b []byte, tools []*tool, most int) ([]byte, error) {
 	b = append(b, `,"tools":[`...)
 	for i, t := range tools {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = t.def.formatted(f.provider).Append(b, f.name(t))
+		if b = t.def.formatted(f.provider).Append(b, f.name(t)); len(b) > most {
+			return nil, fault.New(fault.TooLarge, "", `the %d tools in the format %q are over %d MB; choose some of them with "server", "names" or "search"`, len(tools), f.provider, most>>20)
+		}
 	}
 	b = append(b, `],"names":{`...)
 	some := false
@@ -88,7 +95,7 @@ func (f *formatted) appendTools(b []byte, tools []*tool) []byte {
 		b = append(rawjson.AppendString(b, given), ':')
 		b = rawjson.AppendString(b, t.name)
 	}
-	return append(b, '}')
+	return append(b, '}'), nil
 }
 
 // formatted gives the definition for a provider, made at most once or so: two that ask

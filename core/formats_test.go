@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/format"
 	"github.com/mcprt/mcprt/core/mcptest"
 )
 
@@ -77,6 +79,10 @@ func TestFormats(t *testing.T) {
 		}
 		if got := r.must(VerbCall, `{"tool":"b_echo","arguments":{"a":1}}`); got.obj["message"] != nil {
 			t.Errorf("nobody asked for a message: %s", got.raw)
+		}
+		f := r.m.snap.Load().formatted(format.Anthropic)
+		if b, err := f.appendTools(nil, r.m.snap.Load().sorted(), 10); b != nil || fault.From(err).Code != fault.TooLarge {
+			t.Errorf("a list over its limit: %s, %v", b, err)
 		}
 		for _, c := range []struct {
 			verb      Verb

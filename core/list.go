@@ -63,7 +63,7 @@ func (m *Manager) listVerb(ctx context.Context, req []byte) (Reply, error) {
 	switch r.Kind {
 	case "", "tools":
 		if formatted {
-			return snap.formatted(provider).reply(b, snap, &r, tail), nil
+			return snap.formatted(provider).reply(b, snap, &r, tail)
 		}
 		if r.Server == "" && r.Names == nil && r.Search == "" {
 			return Reply{Head: append(b, `,"tools":`...), Body: snap.allTools(), Tail: tail}, nil

@@ -7,13 +7,15 @@ import (
 )
 
 // Limits of what one tool's schema may become. A few definitions that name each other
-// twice would otherwise unfold to more than any machine holds.
+// twice would otherwise unfold to more than any machine holds. What grows with the
+// schema's own size leaves room for every schema without $refs.
 const (
-	maxSchemaBytes = 1 << 20   // a longer schema is not looked into
-	maxNodes       = 10_000    // schemas that one schema may unfold to
-	maxBytes       = 256 << 10 // of names and values that are unfolded
-	maxRefs        = 32        // $refs inside one another
-	maxRecursion   = 2         // how often a definition may be inside itself
+	maxSchemaBytes = 1 << 20 // a longer schema is not looked into
+	moreNodes      = 1_000   // schemas that one may unfold to, beside one for every two of its bytes
+	moreBytes      = 32 << 10
+	growth         = 4  // with moreBytes: how long names and values may become that are unfolded
+	maxRefs        = 32 // $refs inside one another
+	maxRecursion   = 2  // how often a definition may be inside itself
 )
 
 // refs finds the targets of a document's $refs, and bounds what following them makes.
@@ -23,27 +25,28 @@ type refs struct {
 	recursion int // how often a definition may be inside itself
 	open      map[*node]int
 	depth     int
-	nodes     int
+	nodes     int // how many more schemas there may be
 	bytes     int
 }
 
-func newRefs(root *node, recursion int) *refs {
-	return &refs{root: root, recursion: recursion, open: map[*node]int{}}
+// newRefs is for a document of so many bytes.
+func newRefs(root *node, size, recursion int) *refs {
+	return &refs{root: root, recursion: recursion, open: map[*node]int{}, nodes: moreNodes + size/2, bytes: moreBytes + growth*size}
 }
 
 // spend counts one schema; false: there is no more room.
 func (r *refs) spend(n *node) bool {
-	r.nodes++
+	r.nodes--
 	for _, m := range n.members {
-		r.bytes += len(m.key) + len(m.value.raw)
+		r.bytes -= len(m.key) + len(m.value.raw)
 		for _, item := range m.value.items {
-			r.bytes += len(item.raw)
+			r.bytes -= len(item.raw)
 		}
 	}
 	return !r.spent()
 }
 
-func (r *refs) spent() bool { return r.nodes > maxNodes || r.bytes > maxBytes }
+func (r *refs) spent() bool { return r.nodes < 0 || r.bytes < 0 }
 
 // enter goes into a $ref's target; leave it afterwards. ok is false where there is none,
 // or where it would go around too often: then anything may stand there.

@@ -21,9 +21,9 @@ func (p Provider) schema(raw []byte) ([]byte, back) {
 		}
 		return noArguments, back{}
 	}
-	c, out := p.convert(root, rules[p].inline)
+	c, out := p.convert(root, len(raw), rules[p].inline)
 	if out != nil && !c.inline && c.changed && !leadSomewhere(out) {
-		c, out = p.convert(root, true) // what one pointed to has another place now
+		c, out = p.convert(root, len(raw), true) // what one pointed to has another place now
 	}
 	switch {
 	case out == nil:
@@ -34,11 +34,11 @@ func (p Provider) schema(raw []byte) ([]byte, back) {
 	return out.without("$schema").append(nil), c.back // it may no longer be of that draft
 }
 
-func (p Provider) convert(root *node, inline bool) (c *converter, out *node) {
+func (p Provider) convert(root *node, size int, inline bool) (c *converter, out *node) {
 	// Where unfolding leads too far, definitions are followed less often, so that what is
 	// left is cut evenly and not behind the first half.
 	for recursion := maxRecursion; recursion > 0; recursion-- {
-		c = &converter{rules: rules[p].property, inline: inline, refs: newRefs(root, recursion), doc: root}
+		c = &converter{rules: rules[p].property, inline: inline, refs: newRefs(root, size, recursion), doc: root}
 		if p == Gemini {
 			out = c.geminiRoot(root)
 		} else {
@@ -53,7 +53,7 @@ func (p Provider) convert(root *node, inline bool) (c *converter, out *node) {
 
 // leadSomewhere tells whether every $ref of a document has its target in it.
 func leadSomewhere(root *node) bool {
-	refs := newRefs(root, 1)
+	refs := newRefs(root, 0, 1)
 	var all func(n *node) bool
 	all = func(n *node) bool {
 		if ref, has := refOf(n); has && refs.target(ref) == nil {
