@@ -2,7 +2,8 @@
 
 Tools: ``echo`` (its arguments as text), ``odd`` (the same, with a schema that no provider takes as it is), ``tree`` (the
 same, with a schema that holds itself), ``picture`` (text and a PNG), ``paper`` (a PDF), ``numbers`` (structured content
-alone), ``fail`` (reports its failure), ``hang`` (never answers; ``cancelled`` says how often that was given up).
+alone), ``fail`` (reports its failure), ``hang`` (never answers; ``cancelled`` says how often that was given up). A file
+of more schemas by name may be the one argument: their tools are like ``echo``.
 """
 
 from __future__ import annotations
@@ -73,6 +74,10 @@ def result(name: str, arguments: Any, cancelled: int) -> dict[str, Any] | None:
 
 def main() -> None:
     cancelled = 0
+    schemas: dict[str, Any] = dict(SCHEMAS)
+    if len(sys.argv) > 1:
+        with open(sys.argv[1], encoding="utf-8") as file:
+            schemas.update(json.load(file))
     for line in sys.stdin:
         message = json.loads(line)
         method, id = message.get("method"), message.get("id")
@@ -86,7 +91,7 @@ def main() -> None:
         elif method == "tools/list":
             tools = [
                 {"name": name, "description": f"The tool {name}.", "inputSchema": schema, "annotations": {"title": name}}
-                for name, schema in SCHEMAS.items()
+                for name, schema in schemas.items()
             ]
             answer = {"tools": tools}
         elif method == "tools/call":

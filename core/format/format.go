@@ -2,7 +2,8 @@
 // takes what a model then calls back to MCP's.
 //
 // A schema that a provider is given never allows less than the server's own: what the
-// provider has no words for is left out, and the server goes on checking.
+// provider has no words for is left out, and the server goes on checking. Only Gemini,
+// which wants a type everywhere, gets the likeliest one where the server names none.
 package format
 
 import (

@@ -22,8 +22,8 @@ func (p Provider) schema(raw []byte) ([]byte, back) {
 		return noArguments, back{}
 	}
 	c, out := p.convert(root, len(raw), rules[p].inline)
-	if out != nil && !c.inline && c.changed && !leadSomewhere(out) {
-		c, out = p.convert(root, len(raw), true) // what one pointed to has another place now
+	if out != nil && !c.inline && c.changed && (c.negated || !stillMean(out)) {
+		c, out = p.convert(root, len(raw), true)
 	}
 	switch {
 	case out == nil:
@@ -51,13 +51,16 @@ func (p Provider) convert(root *node, size int, inline bool) (c *converter, out 
 	return c, out
 }
 
-// leadSomewhere tells whether every $ref of a document has its target in it.
-func leadSomewhere(root *node) bool {
+// stillMean tells whether the $refs of a changed document may stay: each has its target
+// in it, and none means the root, which now is an object's.
+func stillMean(root *node) bool {
 	refs := newRefs(root, 0, 1)
 	var all func(n *node) bool
 	all = func(n *node) bool {
-		if ref, has := refOf(n); has && refs.target(ref) == nil {
-			return false
+		if ref, has := refOf(n); has {
+			if target := refs.target(ref); target == nil || target == root {
+				return false
+			}
 		}
 		return !slices.ContainsFunc(n.members, func(m member) bool { return !all(m.value) }) &&
 			!slices.ContainsFunc(n.items, func(item *node) bool { return !all(item) })
@@ -72,6 +75,8 @@ type converter struct {
 	refs    *refs
 	doc     *node
 	changed bool // the result differs from what the server sent
+	within  int  // keywords within which what allows more allows less outside
+	negated bool // a $ref is within one: it is not seen there whether its target changed
 	prefix  string
 	back    back
 	keys    map[string]string // the provider's names of properties, by the server's
@@ -219,6 +224,7 @@ func (c *converter) schema(n *node) *node {
 	target := c.refs.target(ref)
 	beside := n.without("$ref", "$dynamicRef", "$recursiveRef")
 	if !c.inline {
+		c.negated = c.negated || c.within > 0
 		if !target.is('{') && !target.is('t') { // no such definition: the API refuses the whole request
 			c.changed = true
 			return c.keyword(beside)
@@ -409,7 +415,9 @@ func (c *converter) keyword(n *node) *node {
 func (c *converter) noting(make func() *node) (n *node, changed bool) {
 	before := c.changed
 	c.changed = false
+	c.within++
 	n = make()
+	c.within--
 	changed = c.changed
 	c.changed = before || changed
 	return n, changed
