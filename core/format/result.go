@@ -41,8 +41,6 @@ type part struct {
 	uri  string
 }
 
-func (p *part) is(prefix string) bool { return strings.HasPrefix(p.mime, prefix) }
-
 // sized describes a file to a model that cannot be shown it.
 func (p *part) sized() string {
 	data, _ := rawjson.String(p.data)
