@@ -90,6 +90,8 @@ export interface RuntimeOptions {
   runtime?: { maxProcs?: number; memoryLimit?: number | string; gcPercent?: number }
   /** Answers to what servers ask. Only the kinds named here are offered to servers. */
   onRequest?: RequestHandlers
+  /** The path of the shared library; it wins over MCPRT_LIBRARY. A process uses one: each `open` of it must name the same. */
+  library?: string
 }
 
 export interface ServerConfig {
@@ -503,7 +505,7 @@ export declare class Runtime extends EventEmitter<RuntimeEvents> {
   ref(): this
   unref(): this
 
-  /** Ends every server and every operation. Can be called again; never rejects. */
+  /** Ends every server and every operation. Can be called again; rejects only for a wrong argument, and then ends nothing. */
   close(options?: { graceMs?: number }): Promise<void>
   /** Whether close was called or the library ended. */
   readonly closed: boolean
