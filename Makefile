@@ -38,7 +38,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install wheel test-wheel clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install wheel test-wheel npm test-npm clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -242,7 +242,20 @@ wheel: build $(STAMPS)/python ## Build the Python wheel, with the library inside
 	cd bindings/python && ../../$(VENV)/bin/python -m hatchling build -t wheel -t sdist -d ../../dist
 
 test-wheel: wheel ## Install the wheel into an empty venv and use it there
-	MCPRT_DIST=$(CURDIR)/dist $(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages
+	MCPRT_DIST=$(CURDIR)/dist $(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_wheel.py
+
+npm: build $(STAMPS)/node ## Build the npm packages, for all and for this platform, into dist/
+	rm -f dist/mcprt-*.tgz
+	$(NODE) bindings/node/pack.js dist
+
+# No part of the product: what the packages are tried under, besides Node.
+$(STAMPS)/runtimes: bindings/node/runtimes/package.json bindings/node/runtimes/package-lock.json
+	@mkdir -p $(@D)
+	cd bindings/node/runtimes && $(NPM) ci
+	@touch $@
+
+test-npm: npm $(STAMPS)/python $(STAMPS)/runtimes ## Install the npm packages into an empty folder and use them there, under Node, Bun and Deno
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_npm.py
 
 clean: ## Remove all that was built or installed into the project
-	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/node/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules
+	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/node/node_modules bindings/node/runtimes/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules
