@@ -267,7 +267,7 @@ wheel: build $(STAMPS)/python ## Build the Python wheel, with the library inside
 	cd bindings/python && ../../$(VENV)/bin/python -m hatchling build -t wheel -t sdist -d ../../dist
 
 test-wheel: wheel ## Install the wheel into an empty venv and use it there
-	MCPRT_DIST=$(CURDIR)/dist $(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_wheel.py
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_wheel.py
 
 npm: build $(STAMPS)/node ## Build the npm packages, for all and for this platform, into dist/
 	rm -f dist/mcprt-*.tgz
