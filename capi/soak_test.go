@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"flag"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -22,9 +21,6 @@ var (
 // nor in descriptors nor in children, and each of its operations ends once.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("MCPRT_TEST_LIBRARY") != "" {
-		t.Skip("a sanitizer's memory is not that of the library")
-	}
 	dir := t.TempDir()
 	demo, program := filepath.Join(dir, "mcprt"), filepath.Join(dir, "soak")
 	tool(t, "go", "build", "-o", demo, "../cmd/mcprt")

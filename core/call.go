@@ -230,7 +230,7 @@ func (op *callOp) send(t target) bool {
 	}
 	c := &session.Call{Method: op.req.Method, Params: op.req.Params, Name: t.name, Arguments: op.req.Arguments, MaxTimeout: op.m.opts.MaxTimeout}
 	if t.def != nil {
-		c.Definition = t.def.raw
+		c.Definition, c.NeedsTask = t.def.raw, t.def.task
 	}
 	if c.Method == "" {
 		c.Method = "tools/call"

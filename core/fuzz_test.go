@@ -39,7 +39,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		// No helper command of a fuzzed config runs, and no sign-in asks the network.
 		if bytes.ContainsAny(script, "!\\") && bytes.Contains(script, []byte("servers")) || bytes.Contains(script, []byte("auth.")) {
-			t.Skip()
+			t.Skip("it might run a helper command or ask the network")
 		}
 		have := servers{"a": mcptest.NewMemory(mcptest.Script{Tools: []string{mcptest.Tool("echo"), mcptest.Tool("fail")}})}
 		m, err := open(options, &testHost{}, deps{dial: have.dial})

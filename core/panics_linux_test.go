@@ -42,6 +42,7 @@ var bugs = map[string]struct {
 	"core.send":           {"call", "operation"},
 	"core.done":           {"call", "operation"},
 	"core.demand":         {"first call", "operation"},
+	"core.spill":          {"long call", "operation"},
 	"core.ask":            {"ask", "nobody"}, // the server is told that its question failed
 	"core.answer":         {"answer", "request"},
 	"store.load":          {"first connect", "host"},
@@ -83,7 +84,8 @@ func bugAt(t *testing.T, point string, nth int64) {
 	if strings.HasPrefix(point, "http.") {
 		servers = map[string]any{"a": map[string]any{"url": serveScript(t, mcptest.Script{}, nil).URL}, "b": map[string]any{"url": serveScript(t, mcptest.Script{}, nil).URL}}
 	}
-	r := openHTTP(t, servers, map[string]any{"cache": map[string]any{"dir": t.TempDir(), "enabled": true}, "answers": []string{"elicitation"}, "graceMs": 300, "requestTimeoutMs": 300})
+	r := openHTTP(t, servers, map[string]any{"cache": map[string]any{"dir": t.TempDir(), "enabled": true}, "answers": []string{"elicitation"}, "graceMs": 300, "requestTimeoutMs": 300,
+		"spill": map[string]any{"dir": t.TempDir(), "overBytes": 1 << 10}})
 	if bug.scenario != "first connect" {
 		connected(t, r, "a", "b")
 	}
@@ -114,6 +116,8 @@ func bugAt(t *testing.T, point string, nth int64) {
 			do(VerbCall, call)
 		case "large call":
 			do(VerbCall, `{"server":"a","tool":"echo","timeoutMs":8000,"retry":"never","arguments":{"x":"`+strings.Repeat("x", 1<<20)+`"}}`)
+		case "long call":
+			do(VerbCall, `{"server":"a","tool":"big","timeoutMs":8000,"retry":"never","arguments":{"bytes":100000}}`)
 		case "first call":
 			do(VerbDisconnect, `{"server":"a"}`)
 			ch, _ := r.begin(VerbConnect, `{"only":["a"]}`)

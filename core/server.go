@@ -219,8 +219,10 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 		s.counters.connected(ev.session.Session)
 		m.noticeDrift(s, ev.drift)
 		m.timeIdle(s)
-		if n := m.opts.Limits.CallsPerServer; n > 0 && s.slots == nil {
-			s.slots = semaphore.NewWeighted(int64(n))
+		if hub := ev.session.hub; hub != nil { // the server's limit holds for all who share it
+			s.slots = hub.slots
+		} else if s.slots == nil {
+			s.slots = m.newSlots()
 		}
 	case evChanged:
 		if s.state == stateStopped {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/safe"
@@ -112,7 +114,9 @@ func (h *hold) Start(c *session.Call) (cancel func()) {
 	h.mu.Lock()
 	if h.left {
 		h.mu.Unlock()
-		own.Done(nil, fault.New(fault.Canceled, fault.StageSend, "the connection was closed"))
+		e := fault.New(fault.Closed, fault.StageSend, "the connection to server %q was closed", h.handler.at.entry.Name)
+		e.Server = h.handler.at.entry.Name
+		c.Done(nil, session.Unwritten(e))
 		return func() {}
 	}
 	if h.calls == nil {
@@ -194,6 +198,7 @@ type hub struct {
 	key   [sha256.Size]byte
 	ready chan struct{} // closed when the session is there, or could not be made
 	asked atomic.Pointer[hold]
+	slots *semaphore.Weighted // for the calls of all members; nil: no limit
 
 	// Under the lock of shares.
 	session *session.Session
@@ -213,7 +218,7 @@ func (at *attempt) shareKey(r *config.Resolved, cfg session.Config, principal st
 // join gives the manager of handler its part of the session with this key; connect makes
 // it if there is none. Whoever comes while another one makes it waits, and makes it
 // himself if that one fails or gives up.
-func join(ctx context.Context, key [sha256.Size]byte, h *handler, connect func(session.Handler) (*session.Session, error)) (*hold, error) {
+func join(ctx context.Context, key [sha256.Size]byte, h *handler, slots *semaphore.Weighted, connect func(session.Handler) (*session.Session, error)) (*hold, error) {
 	for {
 		shares.Lock()
 		b := shares.hubs[key]
@@ -230,7 +235,7 @@ func join(ctx context.Context, key [sha256.Size]byte, h *handler, connect func(s
 			return mine, nil
 		}
 	}
-	b := &hub{key: key, ready: make(chan struct{})}
+	b := &hub{key: key, ready: make(chan struct{}), slots: slots}
 	mine := b.add(h)
 	shares.hubs[key] = b
 	shares.Unlock()
@@ -335,11 +340,17 @@ func (b *hub) all() []*hold {
 	return append([]*hold(nil), b.members...)
 }
 
+// each does f for every member: a bug that one manager meets is its own, and is told to
+// its host, while the others still hear.
+func (b *hub) each(f func(*handler)) {
+	for _, m := range b.all() {
+		m.handler.at.m.guard(func() { f(m.handler) })
+	}
+}
+
 // Notification passes on to all what belongs to no call.
 func (b *hub) Notification(s *session.Session, method string, params []byte) {
-	for _, m := range b.all() {
-		m.handler.Notification(s, method, params)
-	}
+	b.each(func(h *handler) { h.Notification(s, method, params) })
 }
 
 // Request asks the manager that called last and has a call running: a server does not
@@ -366,7 +377,5 @@ func (b *hub) Lost(s *session.Session, err *fault.Error) {
 	shares.Lock()
 	b.end()
 	shares.Unlock()
-	for _, m := range b.all() {
-		m.handler.Lost(s, err)
-	}
+	b.each(func(h *handler) { h.Lost(s, err) })
 }

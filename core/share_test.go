@@ -129,6 +129,67 @@ func TestShareCrash(t *testing.T) {
 	})
 }
 
+// TestShareCallsPerServer: the limit is the server's, whoever calls; and a call that waits
+// for its turn is not lost when the manager that has the turns leaves.
+func TestShareCallsPerServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mcptest.NewMemory(mcptest.Script{})
+		all := sharing(t, s, 2, map[string]any{"limits": map[string]any{"callsPerServer": 2}})
+		var calls []<-chan answerOf
+		for _, r := range all {
+			r.must(VerbConnect, `{}`)
+		}
+		for range 3 {
+			for _, r := range all {
+				ch, _ := r.begin(VerbCall, `{"server":"a","tool":"slow","arguments":{"ms":1000},"timeoutMs":0}`)
+				synctest.Wait()
+				calls = append(calls, ch)
+			}
+		}
+		if n := s.Counts().Calls["slow"]; n != 2 {
+			t.Errorf("%d calls run at once", n)
+		}
+		all[0].m.Close(0)
+		for i, ch := range calls {
+			if a, want := <-ch, []Status{EClosed, OK}[i%2]; a.st != want {
+				t.Errorf("call %d: %s", i, a.raw)
+			}
+		}
+		all[1].m.Close(0)
+	})
+}
+
+// TestShareBug: a bug that one manager meets is told to its host, and the others still
+// hear of the end of the session.
+func TestShareBug(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mcptest.NewMemory(mcptest.Script{})
+		all := sharing(t, s, 3, nil)
+		for _, r := range all {
+			r.must(VerbConnect, `{}`)
+		}
+		time.Sleep(time.Minute)
+		for _, hub := range shares.hubs {
+			h := hub.members[0].handler
+			h.at = &attempt{m: h.at.m, entry: h.at.entry} // has no server: Lost panics
+		}
+		s.Kill(3)
+		synctest.Wait()
+		if got := all[0].host.of("diagnostic"); len(got) != 1 || got[0]["code"] != "internal" {
+			t.Errorf("the host of the bug was told %v", got)
+		}
+		for _, r := range all[1:] {
+			r.must(VerbCall, `{"server":"a","tool":"echo"}`)
+		}
+		if c := s.Counts(); c.Dials != 2 || c.Live != 1 {
+			t.Errorf("%d starts, %d live", c.Dials, c.Live)
+		}
+		for _, r := range all {
+			r.m.Close(0)
+		}
+	})
+}
+
 // TestShareRestart: who restarts gets a new session, and takes nothing from the others.
 func TestShareRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

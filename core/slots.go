@@ -9,6 +9,14 @@ import (
 	"github.com/mcprt/mcprt/core/fault"
 )
 
+// newSlots are the places for calls of one server; nil: there is no limit.
+func (m *Manager) newSlots() *semaphore.Weighted {
+	if n := m.opts.Limits.CallsPerServer; n > 0 {
+		return semaphore.NewWeighted(int64(n))
+	}
+	return nil
+}
+
 // takeSlot takes one of a server's places for running calls, if there is one and
 // nobody waits for it; nil: there is no limit.
 func (op *callOp) takeSlot(slots *semaphore.Weighted) bool {

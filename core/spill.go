@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/mcprt/mcprt/core/rawjson"
+	"github.com/mcprt/mcprt/core/safe"
 )
 
 const (
@@ -242,6 +243,12 @@ func (op *callOp) succeed(result []byte) {
 	}
 	result = append([]byte(nil), result...)
 	if !op.m.goSafe(func() { // a file may take long, and this is the reader's goroutine
+		defer func() {
+			if r := recover(); r != nil {
+				op.fail(op.about(caught(r)))
+			}
+		}()
+		safe.Point("core.spill")
 		short, err := s.shorten(result)
 		if err != nil {
 			op.m.tell(diagnosticNotice{diagnostic{Severity: "warning", Code: "not_spilled", Server: op.req.Server,

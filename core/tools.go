@@ -15,6 +15,7 @@ type toolDef struct {
 	raw    []byte // the whole definition, byte for byte
 	schema bool   // it has an inputSchema
 	safe   bool   // readOnlyHint or idempotentHint; believed only of a live list
+	task   bool   // it can only be called as a task
 }
 
 func newToolDef(t session.RawTool) *toolDef {
@@ -23,6 +24,9 @@ func newToolDef(t session.RawTool) *toolDef {
 		switch key {
 		case "inputSchema":
 			d.schema = true
+		case "execution":
+			support, _ := rawjson.String(rawjson.Get(value, "taskSupport"))
+			d.task = support == "required"
 		case "annotations":
 			_ = rawjson.Members(value, func(hint string, v []byte) bool {
 				if hint == "readOnlyHint" || hint == "idempotentHint" {

@@ -56,6 +56,11 @@ static int64_t now_ms(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* When ms from now have passed. The clock's part of a millisecond counts as a whole one: nothing comes early. */
+static int64_t after_ms(int64_t ms) {
+  return now_ms() + ms + 1;
+}
+
 __attribute__((format(printf, 1, 2))) static char *format(const char *f, ...) {
   char *s = NULL;
   va_list args;
@@ -269,10 +274,10 @@ static void call(struct stub *s, struct mp_op *op, uint64_t id, uint64_t tag, co
       free(notice);
     }
     if (timeout > 0 && timeout < ms)
-      add(s, job_new(op, id, now_ms() + timeout, MCPRT_ETIMEOUT,
+      add(s, job_new(op, id, after_ms(timeout), MCPRT_ETIMEOUT,
                      failure("timeout", "demo did not answer in time; raise timeoutMs", "slow", "", true)));
     else
-      add(s, job_new(op, id, now_ms() + ms, MCPRT_OK,
+      add(s, job_new(op, id, after_ms(ms), MCPRT_OK,
                      format("{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"slept %lld ms\"}]}}", (long long)ms)));
   } else if (strcmp(name, "hang\"") == 0) {
     add(s, job_new(op, id, INT64_MAX, MCPRT_OK, NULL));
@@ -299,7 +304,7 @@ static void call(struct stub *s, struct mp_op *op, uint64_t id, uint64_t tag, co
     }
     end(op, MCPRT_OK, format("{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"%lld notices\"}]}}", (long long)n));
   } else if (strcmp(name, "ask\"") == 0) {
-    struct job *job = job_new(op, id, now_ms() + s->request_timeout, MCPRT_EFAILED,
+    struct job *job = job_new(op, id, after_ms(s->request_timeout), MCPRT_EFAILED,
                               failure("timeout", "nobody answered the question of demo", "ask", "", true));
     mp_lock(&s->lock);
     uint64_t request = job->request = ++s->next_request;

@@ -32,7 +32,7 @@ func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	program := os.Getenv("MCPRT_BROWSER")
 	if program == "" {
-		t.Skip("make test-browser runs this")
+		t.Skip("it needs Chromium: make test-browser runs it")
 	}
 	theirIn, in, err := os.Pipe()
 	if err != nil {

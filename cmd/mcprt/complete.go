@@ -1,10 +1,7 @@
 package main
 
 import (
-	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
-
-	"github.com/mcprt/mcprt/core"
 )
 
 // completeServers offers the names of the configured servers to a shell. It only reads
@@ -14,12 +11,8 @@ func completeServers(o *clientOptions) cobra.CompletionFunc {
 		var names []string
 		_ = withSession(cmd, o, "", func(s *session) error { // no names is all that a shell can be told
 			s.spin.end()
-			reply, err := s.do(s.ctx, core.VerbDiscover, map[string]any{})
+			found, _, err := s.discover()
 			if err != nil {
-				return err
-			}
-			var found discovered
-			if err := json.Unmarshal(reply, &found); err != nil {
 				return err
 			}
 			for _, server := range found.Servers {

@@ -86,13 +86,18 @@ func (o origin) within(root string) string {
 	return o.String()
 }
 
-func discover(s *session) error {
-	reply, err := s.do(s.ctx, core.VerbDiscover, map[string]any{})
-	if s.raw(reply) || err != nil {
-		return err
+// discover asks what servers the config files have; reply is the core's own text.
+func (s *session) discover() (found discovered, reply []byte, err error) {
+	reply, err = s.do(s.ctx, core.VerbDiscover, map[string]any{})
+	if err == nil {
+		err = json.Unmarshal(reply, &found)
 	}
-	var found discovered
-	if err := json.Unmarshal(reply, &found); err != nil {
+	return found, reply, err
+}
+
+func discover(s *session) error {
+	found, reply, err := s.discover()
+	if s.raw(reply) || err != nil {
 		return err
 	}
 	s.spin.end()

@@ -62,19 +62,15 @@ type check struct {
 }
 
 func doctor(s *session, o *clientOptions, noStart bool) error {
-	reply, err := s.do(s.ctx, core.VerbDiscover, map[string]any{})
+	found, _, err := s.discover()
 	if err != nil {
-		return err
-	}
-	var found discovered
-	if err := json.Unmarshal(reply, &found); err != nil {
 		return err
 	}
 	request := map[string]any{"tools": false, "startupTimeoutMs": 0}
 	if noStart {
 		request["only"] = []string{}
 	}
-	reply, err = s.do(s.ctx, core.VerbConnect, request)
+	reply, err := s.do(s.ctx, core.VerbConnect, request)
 	if err != nil {
 		return err
 	}

@@ -135,12 +135,8 @@ func trustList(s *session) error {
 }
 
 func trustAdd(s *session, name, hash string) error {
-	reply, err := s.do(s.ctx, core.VerbDiscover, map[string]any{})
+	found, _, err := s.discover()
 	if err != nil {
-		return err
-	}
-	var found discovered
-	if err := json.Unmarshal(reply, &found); err != nil {
 		return err
 	}
 	var fit []int
@@ -162,7 +158,7 @@ func trustAdd(s *session, name, hash string) error {
 		return fmt.Errorf("no file of this project names a server %q; `mcprt discover` shows those that there are", name)
 	}
 	server := found.Servers[fit[0]]
-	reply, err = s.do(s.ctx, core.VerbCall, map[string]any{"method": "mcprt/trust.add", "params": map[string]any{"server": name, "hash": server.Hash}})
+	reply, err := s.do(s.ctx, core.VerbCall, map[string]any{"method": "mcprt/trust.add", "params": map[string]any{"server": name, "hash": server.Hash}})
 	if s.raw(reply) || err != nil {
 		return err
 	}

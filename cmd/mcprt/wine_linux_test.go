@@ -17,7 +17,7 @@ import (
 func TestUnderWine(t *testing.T) {
 	exe := os.Getenv("MCPRT_WINE")
 	if exe == "" {
-		t.Skip("make test-wine runs it")
+		t.Skip("it needs Wine: make test-wine runs it")
 	}
 	dir := t.TempDir()
 	own := filepath.Join(dir, "mcprt.exe") // a path of this test's own tells its processes from others

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
 )
@@ -106,7 +107,7 @@ func (c *Credentials) resource(ctx context.Context, named string) (*resourceMeta
 // collect tokens for somebody else.
 func (c *Credentials) matches(resource string) error {
 	r, err := url.Parse(resource)
-	if resource == "" || err != nil || !sameOrigin(r, c.url) || !within(c.url.EscapedPath(), r.EscapedPath()) {
+	if resource == "" || err != nil || !config.SameOrigin(r, c.url) || !within(c.url.EscapedPath(), r.EscapedPath()) {
 		return c.errorf(fault.NeedsAuth, "its resource metadata is for %q, not for its own url; it is not signed in to", shorten(resource, 200))
 	}
 	return nil
@@ -116,19 +117,6 @@ func (c *Credentials) matches(resource string) error {
 func within(path, base string) bool {
 	path, base = strings.TrimSuffix(path, "/"), strings.TrimSuffix(base, "/")
 	return path == base || strings.HasPrefix(path, base+"/")
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	port := func(u *url.URL) string {
-		switch {
-		case u.Port() != "":
-			return u.Port()
-		case strings.EqualFold(u.Scheme, "https"):
-			return "443"
-		}
-		return "80"
-	}
-	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
 }
 
 // document fetches a JSON object. false: there is none at that place. The server

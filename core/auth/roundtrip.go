@@ -7,6 +7,7 @@ import (
 	"net/http/httptrace"
 	"time"
 
+	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 )
 
@@ -26,7 +27,7 @@ const maxTries = 5
 
 func (t *tripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := t.c
-	if !sameOrigin(req.URL, c.url) || c.url.Scheme != "https" && !IsLoopbackHost(c.url.Hostname()) { // never elsewhere, whatever leads there
+	if !config.SameOrigin(req.URL, c.url) || c.url.Scheme != "https" && !IsLoopbackHost(c.url.Hostname()) { // never elsewhere, whatever leads there
 		return t.base.RoundTrip(req)
 	}
 	ctx := req.Context()

@@ -19,6 +19,7 @@ const maxParts = 8
 
 var (
 	errPart    = errors.New("a bug in mcprt was caught while it read this file; please report it")
+	errNotUTF8 = errors.New("this is not UTF-8")
 	errChanged = errors.New("the file changed its size while it was read")
 )
 
@@ -74,7 +75,7 @@ func validUTF8(text []byte) bool {
 	return inParts(len(text), func(_, from, to int) error {
 		// A part begins with a character's first byte, and ends before one.
 		if from, to = boundary(text, from), boundary(text, to); from < to && !utf8.Valid(text[from:to]) {
-			return errPart
+			return errNotUTF8
 		}
 		return nil
 	}) == nil

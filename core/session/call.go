@@ -78,7 +78,7 @@ func (s *Session) start(p *pending) {
 	}()
 	safe.Point("session.start")
 	p.modern = p.modern || s.modern.Load()
-	p.call.asTask = !p.modern && s.wantsTask(&p.call)
+	p.call.asTask = !p.modern && p.call.NeedsTask && s.offersTasks()
 	if p.modern { // a round trip may send it again after Start has returned
 		c := &p.call
 		if c.Method == "ping" {
@@ -103,7 +103,7 @@ func (s *Session) start(p *pending) {
 	s.mu.Lock()
 	if lost := s.lost; lost != nil {
 		s.mu.Unlock()
-		p.finish(nil, unwritten(lost))
+		p.finish(nil, Unwritten(lost))
 		return
 	}
 	p.started = time.Now()
@@ -198,7 +198,7 @@ func (s *Session) written(p *pending, seq uint64, err error) {
 			cause = s.name(fault.From(err))
 		}
 		if open {
-			p.abort(unwritten(cause))
+			p.abort(Unwritten(cause))
 		}
 		return
 	}
@@ -279,7 +279,7 @@ func asError(err *fault.Error) error {
 func (s *Session) outcomeOf(m *transport.Message, p *pending) ([]byte, *fault.Error) {
 	switch {
 	case m.Failed != nil && m.Unsent:
-		return nil, unwritten(s.name(m.Failed))
+		return nil, Unwritten(s.name(m.Failed))
 	case m.Failed != nil:
 		return nil, s.name(m.Failed)
 	case m.TooLarge > 0:
@@ -506,7 +506,7 @@ func (s *Session) ask(ctx context.Context, p *pending) (json.RawMessage, error) 
 // open sends a request; wait gives its result, and must be called.
 func (s *Session) open(ctx context.Context, p *pending) (wait func() (json.RawMessage, error)) {
 	if err := ctx.Err(); err != nil {
-		return func() (json.RawMessage, error) { return nil, unwritten(s.name(fault.From(err))) }
+		return func() (json.RawMessage, error) { return nil, Unwritten(s.name(fault.From(err))) }
 	}
 	answers := make(chan outcome, 1)
 	p.call.Done = func(result []byte, err error) { answers <- outcome{bytes.Clone(result), err} }

@@ -117,6 +117,7 @@ type Call struct {
 	Arguments  []byte        // raw JSON object; nil is sent as {}
 	Meta       []byte        // raw object merged into params._meta, or nil
 	Definition []byte        // raw definition of the tool, which says what goes into headers over HTTP; nil: not known
+	NeedsTask  bool          // the definition says execution.taskSupport "required": it can only be called as a task (2025-11-25)
 	Timeout    time.Duration // 0: none
 	Spent      time.Duration // of Timeout, before Start: a call may have waited for its server
 	MaxTimeout time.Duration // ceiling where progress extends Timeout; 0: none
@@ -252,7 +253,7 @@ func (s *Session) fail(err *fault.Error, ended bool) {
 // lossOf is the outcome of p after the connection ended with err.
 func (s *Session) lossOf(p *pending, err *fault.Error, ended bool) *fault.Error {
 	if ended && !p.answered && !s.conn.Begun(p.seq) {
-		return unwritten(err)
+		return Unwritten(err)
 	}
 	return err.Clone()
 }
@@ -321,7 +322,9 @@ func NeverWritten(err error) bool {
 	return errors.As(err, &mark)
 }
 
-func unwritten(err *fault.Error) *fault.Error {
+// Unwritten marks err, the error of a request of which no byte left for the server, as one
+// that [NeverWritten] knows and that a host may try again.
+func Unwritten(err *fault.Error) *fault.Error {
 	e := fault.New(err.Code, err.Stage, "%w", neverWritten{err})
 	e.Server, e.Tool, e.Data, e.Retryable = err.Server, err.Tool, err.Data, true
 	return e.Clone() // its data is its own

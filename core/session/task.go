@@ -195,16 +195,9 @@ func (p *pending) taskNews(message string) {
 	}
 }
 
-// wantsTask tells whether a tool of 2025-11-25 can only be called as a task of that
-// version's own, experimental kind, and the server has those.
-func (s *Session) wantsTask(c *Call) bool {
-	if c.Method != "tools/call" || !bytes.Contains(c.Definition, []byte(`"taskSupport"`)) {
-		return false
-	}
-	support, _ := rawjson.String(rawjson.Get(rawjson.Get(c.Definition, "execution"), "taskSupport"))
-	if support != "required" {
-		return false
-	}
+// offersTasks tells whether a server of 2025-11-25 runs calls as tasks of that version's
+// own, experimental kind.
+func (s *Session) offersTasks() bool {
 	declared := s.Info().Capabilities
 	for _, name := range []string{"tasks", "requests", "tools", "call"} {
 		declared = rawjson.Get(declared, name)

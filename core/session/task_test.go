@@ -80,7 +80,7 @@ func TestLegacyTask(t *testing.T) {
 	script := mcptest.Script{Versions: []string{mcptest.Latest}, Capabilities: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}},"cancel":{}}}`, CallDelay: time.Second}
 	bubble(t, script, func(t *testing.T, s *Session, memory *mcptest.Memory, _ *host) {
 		c := tool("task", `{}`)
-		c.Definition = []byte(`{"name":"task","execution":{"taskSupport":"required"}}`)
+		c.NeedsTask = true
 		if r := run(s, c); r.err != nil || !strings.Contains(r.text, "the task is done") || !strings.Contains(strings.Join(memory.Counts().Received, "\n"), `"task":{}`) {
 			t.Errorf("%+v", r)
 		}
@@ -93,8 +93,7 @@ func TestLegacyTask(t *testing.T) {
 		if n := memory.Counts().Calls["tasks/cancel"]; n != 1 {
 			t.Errorf("%d tasks/cancel", n)
 		}
-		c.Definition = []byte(`{"name":"echo","execution":{"taskSupport":"optional"}}`)
-		c.Name = "echo"
+		c.NeedsTask, c.Name = false, "echo"
 		if r := run(s, c); r.err != nil || strings.Contains(memory.Counts().Received[len(memory.Counts().Received)-1], `"task":{}`) {
 			t.Errorf("%+v", r)
 		}

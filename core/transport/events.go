@@ -21,8 +21,8 @@ type event struct {
 type events struct {
 	src   io.Reader
 	limit int // bytes of one event's data
-	// cut ends the stream where an event passes the limit, rather than waiting for that
-	// event's end, which may never come: right for a stream that serves one request.
+	// cut ends the stream where an event or a line of any kind passes the limit, rather than
+	// waiting for its end, which may never come: right for a stream that serves one request.
 	cut bool
 
 	lastID string        // of the last event that had one: where a successor may go on
@@ -160,7 +160,7 @@ func (e *events) readLine() (size int64, err error) {
 		if room := keep - len(e.line); room > 0 {
 			e.line = append(e.line, part[:min(room, len(part))]...)
 		}
-		if e.cut && e.size+size > keepAll(e.limit) && bytes.HasPrefix(e.line, []byte("data")) {
+		if e.cut && (size > int64(keep) || e.size+size > keepAll(e.limit) && bytes.HasPrefix(e.line, []byte("data"))) {
 			return size, errCut
 		}
 		if end < 0 {

@@ -62,6 +62,45 @@ func TestEventsOverTheLimit(t *testing.T) {
 	}
 }
 
+// TestEventsCut: a stream that serves one request ends where a line or an event goes on
+// without an end, whatever it is; what is within the limit never ends it.
+func TestEventsCut(t *testing.T) {
+	fine := strings.Repeat(": ping\n", 100) + "event: " + strings.Repeat("e", 60) + "\ndata: ok\n\n"
+	for name, start := range map[string]string{
+		"data": "data: ", "data after a mark": "\uFEFFdata: ", "bare": "", "comment": ": ", "event": "event: ", "id": "id: ", "retry": "retry: 5",
+		"many lines": "data: " + strings.Repeat("x", 40) + "\ndata: ",
+	} {
+		e := newEvents(io.MultiReader(strings.NewReader(fine+start), endless{}), 64)
+		e.cut = true
+		if strings.HasPrefix(start, "\uFEFF") {
+			e = newEvents(io.MultiReader(strings.NewReader(start), endless{}), 64)
+			e.cut = true
+		} else {
+			var ev event
+			if err := e.next(&ev); err != nil || string(ev.data) != "ok" || ev.tooLarge != 0 {
+				t.Errorf("%s: %q, %v", name, ev.data, err)
+			}
+		}
+		var ev event
+		if err := e.next(&ev); err != nil || ev.tooLarge <= 64 {
+			t.Errorf("%s: %d bytes are too large, %v", name, ev.tooLarge, err)
+		}
+		if err := e.next(&ev); err != io.EOF {
+			t.Errorf("%s: the stream goes on: %v", name, err)
+		}
+	}
+}
+
+// endless is a line that never ends.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '5'
+	}
+	return len(p), nil
+}
+
 func TestEventsBrokenOff(t *testing.T) {
 	broken := errors.New("reset")
 	got, _, err := readEvents(io.MultiReader(strings.NewReader("data: a\n\ndata: half"), iotest.ErrReader(broken)), 64)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 )
 
@@ -93,23 +94,10 @@ func (t closeIdle) CloseIdleConnections() { t.pool.CloseIdleConnections() }
 // checkRedirect follows only what repeats the same request at the same origin: no
 // header and no message ever goes to a place that the config does not name.
 func checkRedirect(req *http.Request, via []*http.Request) error {
-	if len(via) > maxRedirects || req.Method != via[0].Method || !sameOrigin(req.URL, via[0].URL) {
+	if len(via) > maxRedirects || req.Method != via[0].Method || !config.SameOrigin(req.URL, via[0].URL) {
 		return http.ErrUseLastResponse
 	}
 	return nil
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	port := func(u *url.URL) string {
-		switch {
-		case u.Port() != "":
-			return u.Port()
-		case strings.EqualFold(u.Scheme, "https"):
-			return "443"
-		}
-		return "80"
-	}
-	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
 }
 
 // do makes one request. wrote, if it is given, becomes true when bytes of it may

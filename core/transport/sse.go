@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 )
 
@@ -97,7 +98,7 @@ func (c *httpConn) greetSSE(ctx context.Context) (*http.Response, *events, error
 	// What a server names is believed only within its own origin: else it could send
 	// our headers, and our requests, anywhere.
 	to, err := c.url.Parse(string(ev.data))
-	if err != nil || !sameOrigin(to, c.url) || to.User != nil && to.User.String() != c.url.User.String() {
+	if err != nil || !config.SameOrigin(to, c.url) || to.User != nil && to.User.String() != c.url.User.String() {
 		resp.Body.Close()
 		return nil, nil, c.errorf(fault.Protocol, fault.StageProtocol, "server %q wants its messages posted to another origin, which is refused", c.cfg.Server)
 	}

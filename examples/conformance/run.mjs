@@ -20,28 +20,34 @@ const runs = [
 const only = process.argv.slice(2) // languages
 const baseline = (file) => (file ? [...readFileSync(join(here, file), 'utf8').matchAll(/^ +- (\S+)$/gm)].map((m) => m[1]) : [])
 
-/** Runs one suite with one client; the results by scenario. */
-function suite({ suite, args, baseline: file }, language) {
+/** Runs the suite's client command with the client of a language; all that it prints. */
+function run(suite, language, args) {
   const modules = join(here, suite, 'node_modules')
-  const results = mkdtempSync(join(tmpdir(), 'conformance-'))
-  const command = [join(modules, '@modelcontextprotocol/conformance/dist/index.js'), 'client', '--command', join(here, language, 'run'), ...args, '-o', results]
-  if (file) command.push('--expected-failures', join(here, file))
+  const command = [join(modules, '@modelcontextprotocol/conformance/dist/index.js'), 'client', '--command', join(here, language, 'run'), ...args]
   return new Promise((resolve, reject) => {
     const child = spawn(join(modules, 'node/bin/node'), command, { stdio: ['ignore', 'pipe', 'pipe'] })
     let text = ''
     child.stdout.on('data', (chunk) => (text += chunk))
     child.stderr.on('data', (chunk) => (text += chunk))
     child.on('error', reject)
-    child.on('close', () => {
-      rmSync(results, { recursive: true, force: true })
-      const unscored = new Set([...text.matchAll(/^ {2}[✓✗] (\S+) \((?:extension|added-after-release)\)/gm)].map((m) => m[1]))
-      const found = {}
-      for (const [, mark, name, passed, failed] of text.matchAll(/^(?:\[expected\] )?([✓✗~]) (\S+): (\d+) passed, (\d+) failed/gm))
-        found[name] = { good: mark === '✓' && failed === '0' && passed !== '0', checks: Number(passed), scored: !unscored.has(name) }
-      if (Object.keys(found).length === 0) reject(new Error(`${language}: the suite said\n${text}`))
-      else resolve(found)
-    })
+    child.on('close', () => resolve(text))
   })
+}
+
+/** Runs one suite with one client; the results by scenario. */
+async function suite({ suite, args, baseline: file }, language) {
+  const results = mkdtempSync(join(tmpdir(), 'conformance-'))
+  try {
+    const text = await run(suite, language, [...args, '-o', results, ...(file ? ['--expected-failures', join(here, file)] : [])])
+    const unscored = new Set([...text.matchAll(/^ {2}[✓✗] (\S+) \((?:extension|added-after-release)\)/gm)].map((m) => m[1]))
+    const found = {}
+    for (const [, mark, name, passed, failed] of text.matchAll(/^(?:\[expected\] )?([✓✗~]) (\S+): (\d+) passed, (\d+) failed/gm))
+      found[name] = { good: mark === '✓' && failed === '0' && passed !== '0', checks: Number(passed), scored: !unscored.has(name) }
+    if (Object.keys(found).length === 0) throw new Error(`${language}: the suite said\n${text}`)
+    return found
+  } finally {
+    rmSync(results, { recursive: true, force: true })
+  }
 }
 
 // What measures time. The suite runs all its scenarios at once, some forty clients on however
@@ -49,20 +55,10 @@ function suite({ suite, args, baseline: file }, language) {
 const timed = ['sse-retry']
 
 /** Runs one scenario by itself; whether it is good. */
-function alone({ suite }, language, scenario) {
-  const modules = join(here, suite, 'node_modules')
-  const command = [join(modules, '@modelcontextprotocol/conformance/dist/index.js'), 'client', '--command', join(here, language, 'run'), '--scenario', scenario]
-  return new Promise((resolve, reject) => {
-    const child = spawn(join(modules, 'node/bin/node'), command, { stdio: ['ignore', 'pipe', 'pipe'] })
-    let text = ''
-    child.stdout.on('data', (chunk) => (text += chunk))
-    child.stderr.on('data', (chunk) => (text += chunk))
-    child.on('error', reject)
-    child.on('close', () => {
-      const [, passed, all, failed, warnings] = text.match(/^Passed: (\d+)\/(\d+), (\d+) failed, (\d+) warnings/m) ?? []
-      resolve(passed === all && Number(passed) > 0 && failed === '0' && warnings === '0')
-    })
-  })
+async function alone({ suite }, language, scenario) {
+  const text = await run(suite, language, ['--scenario', scenario])
+  const [, passed, all, failed, warnings] = text.match(/^Passed: (\d+)\/(\d+), (\d+) failed, (\d+) warnings/m) ?? []
+  return passed === all && Number(passed) > 0 && failed === '0' && warnings === '0'
 }
 
 const table = {}

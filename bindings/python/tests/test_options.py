@@ -152,6 +152,8 @@ def test_what_is_left_of_a_timeout_is_what_is_sent(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("time.monotonic", lambda: 101.5)
     assert json.loads(operation.encode_after(100.0))["timeoutMs"] == 500
     assert json.loads(operation.encode_after(0.0))["timeoutMs"] == 1
+    monkeypatch.setattr("time.monotonic", lambda: 100.0009)
+    assert json.loads(operation.encode_after(100.0))["timeoutMs"] == 2000  # a timeout is late rather than early
     unlimited = _operations.call("t", None, None, math.inf, False, None, None)
     assert json.loads(unlimited.encode_after(0.0))["timeoutMs"] == 0
     assert typing.cast(Any, json.loads(operation.encode())) == {"tool": "t", "arguments": {}, "timeoutMs": 2000}
