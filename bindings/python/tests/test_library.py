@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -169,7 +170,7 @@ def _found_by(package: Path) -> str:
 def test_an_installation_finds_the_file_beside_the_package(stub_path: str, tmp_path: Path) -> None:
     package = tmp_path / "site" / "mcprt"
     assert _found_by(package).startswith(
-        f"this installation of mcprt has no library for this system (libmcprt.so.0 is not in {package}): "
+        f"this installation of mcprt has no library for {sys.platform} on {platform.machine()}: libmcprt.so.0 is not in {package}, "
     )
     shutil.copy(stub_path, package / "libmcprt.so.0")
     assert _found_by(package) == f"{package}/libmcprt.so.0\n"

@@ -7,16 +7,18 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Tuple, TypeVar, Union, overload
 
-from . import _library, _operations
-from ._errors import FORKED, ForkError, MCPError, Status, error_from
+from . import _arguments, _library, _operations
+from ._errors import FORKED, ForkError, Status, error_from
 from ._events import EventStream, Handler, OnEvent
 from ._operations import OnProgress, Operation
-from ._options import Options, encode_options, milliseconds
+from ._options import Options, duration, encode_options, milliseconds, path_of
 from ._pump import Pump
 from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
+
+    from ._options import Path
 
 T = TypeVar("T")
 
@@ -37,11 +39,12 @@ class Runtime:
     package does not know yet; it wins over the keywords, see :class:`Options`. ``on_event`` is called with every
     :class:`Event`, one at a time, in a thread of the runtime. ``on_request`` has a handler for each kind of request
     that this host answers (``"elicitation"``, ``"sampling"``, ``"roots"``, ``"authorization"``, ``"input"``), called
-    in a thread of its own; see :class:`Request`.
+    in a thread of its own; see :class:`Request`. ``library`` is the path of the shared library, where it is not to be the one
+    that the package finds; a process uses one library.
 
     Any thread may use a runtime, also several at once. Ctrl-C ends a call that the main thread is in, and cancels it
     at the server. Timeouts are in seconds. Every verb raises :class:`MCPError` or a subclass of it for what the
-    library reports, ``ValueError`` or ``TypeError`` for arguments that JSON or the API has no form for.
+    library reports, :class:`InvalidRequestError` (also a ``ValueError`` and a ``TypeError``) for a wrong argument.
     """
 
     def __init__(
@@ -50,11 +53,13 @@ class Runtime:
         options: Optional[Mapping[str, Any]] = None,
         on_event: Optional[OnEvent] = None,
         on_request: Optional[Mapping[str, Handler]] = None,
+        library: Optional[Path] = None,
         **keywords: Unpack[Options],
     ) -> None:
-        handlers = on_request or {}
+        handlers = _arguments.handlers(on_request)
+        _arguments.function("on_event", on_event)
         encoded = encode_options(keywords, options, sorted(handlers))
-        self._library = _library.load()
+        self._library = _library.load(None if library is None else path_of(library))
         self._generation = _library.generation
         status, self._handle, reply = self._library.open(encoded)
         if status != Status.OK:
@@ -234,7 +239,7 @@ class Runtime:
         Without ``on_event`` and handlers, the first stream also has what happened before (at most 4096 events).
         """
         self._check_fork()
-        return self._pump.open_stream(timeout)
+        return self._pump.open_stream(None if timeout is None else duration(timeout))
 
     # ---- how a verb runs
 
