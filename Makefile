@@ -1,7 +1,7 @@
 # What each target does is said by its ## comment; `make help` prints them.
 #
 # Everything that a target needs beyond Go, a C compiler, Python 3.11 with pip and
-# Node 20 with npm is installed by it into .venv and node_modules, nowhere else.
+# Node 20.19 with npm is installed by it into .venv and node_modules, nowhere else.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -38,7 +38,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install uninstall man test-install wheel test-wheel npm test-npm clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -90,6 +90,12 @@ $(STAMPS)/testservers-python: testservers/requirements.txt
 $(STAMPS)/node: bindings/node/package.json bindings/node/package-lock.json
 	@mkdir -p $(@D)
 	cd bindings/node && $(NPM) ci --no-fund --no-audit
+	@touch $@
+
+# pyright alone; its package on PyPI would fetch it unpinned.
+$(STAMPS)/pyright: bindings/python/package.json bindings/python/package-lock.json
+	@mkdir -p $(@D)
+	cd bindings/python && $(NPM) ci
 	@touch $@
 
 $(STAMPS)/testservers-node: testservers/package.json testservers/package-lock.json testservers/.npmrc
@@ -194,13 +200,14 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s), in seconds
 	test $$found = 1 || { echo 'there are no fuzz targets'; exit 1; }
 	$(GO) test ./capi -run TestFuzzSubmit -fuzz-seconds $(FUZZTIME:s=) -fuzz-seed $$RANDOM
 
-lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what static analysers find
+lint: $(STAMPS)/python $(STAMPS)/pyright $(STAMPS)/node ## Check formatting, types, and what static analysers find
 	@unformatted=$$(gofmt -l $(filter %.go,$(GO_SOURCES))); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags mcprt_points ./core/...
 	for os in darwin windows freebsd; do CGO_ENABLED=0 GOOS=$$os $(GO) vet ./core/... ./cmd/... || exit 1; done # what this machine cannot run
 	$(GO) run $(STATICCHECK) ./...
 	cd bindings/python && ../../$(VENV)/bin/python -m mypy
+	cd bindings/python && node_modules/.bin/pyright
 	cd bindings/node && $(NPM) run types
 
 lock: ## Resolve the versions of the test servers anew
@@ -257,6 +264,10 @@ uninstall: ## Remove what install has put below DESTDIR and PREFIX
 	@rm -f $(foreach file,$(INSTALLED),'$(DESTDIR)$(file)')
 	@for folder in '$(DESTDIR)$(CMAKEDIR)' '$(DESTDIR)$(EXAMPLEDIR)' '$(DESTDIR)$(dir $(EXAMPLEDIR))'; do ! test -d "$$folder" || rmdir --ignore-fail-on-non-empty "$$folder"; done
 
+api: build $(STAMPS)/python $(STAMPS)/node ## Write the kept public APIs of the packages again, after a change that is meant
+	cd bindings/python && MCPRT_UPDATE_API=1 PYTHONPATH=src ../../$(VENV)/bin/python -m pytest -q tests/test_api.py
+	cd bindings/node && MCPRT_UPDATE_API=1 $(NODE) --test test/api.test.js
+
 man: ## Write docs/man again, from the tool's help and the C header
 	$(GO) test -count=1 ./cmd/mcprt -run TestManualPages -update-manual
 
@@ -283,7 +294,8 @@ test-npm: npm $(STAMPS)/python $(STAMPS)/runtimes ## Install the npm packages in
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_npm.py
 
 test-install: build $(STAMPS)/python ## Install into an empty prefix, and use library, tool and manual pages from there
+	@command -v cmake pkg-config >/dev/null || { echo 'test-install needs CMake and pkg-config (apt-get install cmake pkg-config)' >&2; exit 1; }
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_install.py
 
 clean: ## Remove all that was built or installed into the project
-	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/node/node_modules bindings/node/runtimes/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules
+	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/python/node_modules bindings/node/node_modules bindings/node/runtimes/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules

@@ -21,6 +21,7 @@ from ._frames import Frame
 from ._library import Library
 from ._operations import OnProgress, Operation
 from ._options import Options, encode_options, milliseconds, path_of
+from ._runtime import Runtime
 from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
 
 if TYPE_CHECKING:
@@ -484,3 +485,13 @@ class AsyncRuntime:
 
 
 _NEVER_BUSY = (_library.DISCONNECT, _library.CLOSE)
+
+
+def _say_the_same() -> None:
+    """``help()`` shows what a verb does, not where that is written."""
+    for name, method in vars(AsyncRuntime).items():
+        if (method.__doc__ or "").startswith(f"As :meth:`Runtime.{name}`.") and name != "close":
+            method.__doc__ = vars(Runtime)[name].__doc__
+
+
+_say_the_same()

@@ -113,9 +113,10 @@ class Runtime:
         """Connects all servers, or those of ``only``, in parallel; discovers first if nothing was.
 
         Returns after the start-up gate at the latest, except for servers whose tools are not cached (``uncached``).
-        ``servers`` adds inline ones. ``trust`` approves entries by the hash that :meth:`discover` showed.
-        ``authorize`` names servers that may ask the user to sign in. A server that fails is no exception: see
-        :attr:`ConnectReport.errors`.
+        ``startup_timeout`` (seconds), ``uncached`` and ``gate`` stand in for the options of the runtime. ``servers`` adds
+        inline ones. ``trust`` approves entries by the hash that :meth:`discover` showed. ``authorize`` names servers that
+        may ask the user to sign in. ``restart`` replaces running servers. ``tools=False`` leaves the tools out of the
+        report. A server that fails is no exception: see :attr:`ConnectReport.errors`.
         """
         return self._run(
             _operations.connect(
@@ -151,7 +152,11 @@ class Runtime:
         search: Optional[str] = None,
         if_revision: Optional[int] = None,
     ) -> Optional[Listing[Tool]]:
-        """The tools known now, sorted by name; asks no server. None where nothing changed since ``if_revision``."""
+        """The tools known now, sorted by name; asks no server.
+
+        Only those of ``server``, of these ``names``, or that match the words of ``search``. None where nothing changed
+        since ``if_revision``, the ``revision`` of a list that you hold.
+        """
         return self._run(_operations.tools(server, names, search, if_revision))
 
     def servers(self) -> Listing[ServerView]:
@@ -159,15 +164,24 @@ class Runtime:
         return self._run(_operations.servers())
 
     def resources(self, server: Optional[str] = None, *, timeout: Optional[float] = None) -> Listing[Json]:
-        """The resources of one server, or of all."""
+        """The resources of one server, or of every one that is ready, as MCP defines them.
+
+        They are asked of the servers, for at most ``timeout`` seconds.
+        """
         return self._run(_operations.items("resources", server, timeout))
 
     def resource_templates(self, server: Optional[str] = None, *, timeout: Optional[float] = None) -> Listing[Json]:
-        """The resource templates of one server, or of all."""
+        """The resource templates of one server, or of every one that is ready, as MCP defines them.
+
+        They are asked of the servers, for at most ``timeout`` seconds.
+        """
         return self._run(_operations.items("resourceTemplates", server, timeout))
 
     def prompts(self, server: Optional[str] = None, *, timeout: Optional[float] = None) -> Listing[Json]:
-        """The prompts of one server, or of all."""
+        """The prompts of one server, or of every one that is ready, as MCP defines them.
+
+        They are asked of the servers, for at most ``timeout`` seconds.
+        """
         return self._run(_operations.items("prompts", server, timeout))
 
     def call(
@@ -183,10 +197,13 @@ class Runtime:
     ) -> CallResult:
         """Calls a tool by its name in :meth:`list`, or with ``server`` by that server's own name for it.
 
-        A deferred tool's server is waited for. ``timeout`` is in seconds, ``math.inf`` for none; the server learns of
+        ``arguments`` are what its ``input_schema`` describes. A deferred tool's server is waited for. A tool that reports
+        its own failure gives a result with ``is_error``. ``timeout`` is in seconds, ``math.inf`` for none; the server learns of
         a call that is given up. ``progress`` is called with each :class:`Progress` before this returns (what it raises
         ends the call), or True for events alone. ``retry`` says whether a call may be sent again after a lost
-        connection; the default, "safe", does so only for tools that declare themselves read-only or idempotent.
+        connection; the default, "safe", does so only for tools that declare themselves read-only or idempotent. ``meta`` is
+        sent as ``_meta``. Raises, among others, :class:`UnknownToolError`, :class:`TimeoutError`, :class:`RPCError`,
+        :class:`ExitedError`, or :class:`OutcomeUnknownError` when the tool may have run.
         """
         return self._run(_operations.call(name, arguments, server, timeout, progress, meta, retry))
 
@@ -200,7 +217,11 @@ class Runtime:
         progress: Union[bool, OnProgress] = False,
         meta: Optional[Mapping[str, Any]] = None,
     ) -> CallResult:
-        """Any other request of MCP, such as "resources/read" or "prompts/get"; ``server`` None for "mcprt/..."."""
+        """Any other request of MCP: its ``method``, such as "resources/read" or "prompts/get", and ``params``.
+
+        ``server`` is None for methods of the library itself ("mcprt/..."). ``timeout``, ``progress`` and ``meta`` are
+        those of :meth:`call`.
+        """
         return self._run(_operations.request(server, method, params, timeout, progress, meta))
 
     def login(self, server: str, *, timeout: Optional[float] = None) -> Json:
@@ -218,6 +239,7 @@ class Runtime:
         """Forgets the sign-in to a server, here and in the store, and tells the authorization server so.
 
         Returns ``{"server", "signedOut", "revoked"}``: whether there was one, and whether it was taken back there.
+        ``timeout`` is in seconds.
         """
         return self._run(_operations.sign("logout", server, timeout))
 
@@ -226,7 +248,11 @@ class Runtime:
         return self._run(_operations.stats())
 
     def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
-        """Reads the config files again. "diff" keeps every server whose config did not change, "full" keeps none."""
+        """Reads the config files again.
+
+        With the ``mode`` "diff" every server whose config did not change is kept, "full" keeps none. ``tools=False``
+        leaves the tools out of the report.
+        """
         return self._run(_operations.reload(mode, tools))
 
     def disconnect(self, server: Optional[str] = None) -> List[str]:
