@@ -773,6 +773,8 @@ export interface ListOptions extends Abortable {
   ifRevision?: number
   /** Only what matches these words. */
   search?: string
+  /** Tools only: asks the server, or every ready one, for its tools anew first; `errors` has those that failed. */
+  refresh?: boolean
   /** For this verb as a whole. */
   timeoutMs?: number
 }

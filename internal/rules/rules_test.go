@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -71,6 +72,9 @@ func load(t *testing.T) []source {
 			switch d.Name() {
 			case ".git", "node_modules", "testdata", "build", "dist", ".venv", "venv":
 				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != root {
+				return filepath.SkipDir // a module of its own: a test server, a rival in a benchmark
 			}
 			return nil
 		}

@@ -334,6 +334,7 @@ class AsyncRuntime:
         server: Optional[str] = ...,
         names: Optional[Iterable[str]] = ...,
         search: Optional[str] = ...,
+        refresh: bool = ...,
         if_revision: None = ...,
     ) -> Listing[Tool]: ...
 
@@ -344,6 +345,7 @@ class AsyncRuntime:
         server: Optional[str] = ...,
         names: Optional[Iterable[str]] = ...,
         search: Optional[str] = ...,
+        refresh: bool = ...,
         if_revision: int,
     ) -> Optional[Listing[Tool]]: ...
 
@@ -353,10 +355,11 @@ class AsyncRuntime:
         server: Optional[str] = None,
         names: Optional[Iterable[str]] = None,
         search: Optional[str] = None,
+        refresh: bool = False,
         if_revision: Optional[int] = None,
     ) -> Optional[Listing[Tool]]:
         """As :meth:`Runtime.list`."""
-        return await self._run(_operations.tools(server, names, search, if_revision))
+        return await self._run(_operations.tools(server, names, search, if_revision, refresh))
 
     async def servers(self) -> Listing[ServerView]:
         """As :meth:`Runtime.servers`."""

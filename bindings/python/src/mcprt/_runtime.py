@@ -131,6 +131,7 @@ class Runtime:
         server: Optional[str] = ...,
         names: Optional[Iterable[str]] = ...,
         search: Optional[str] = ...,
+        refresh: bool = ...,
         if_revision: None = ...,
     ) -> Listing[Tool]: ...
 
@@ -141,6 +142,7 @@ class Runtime:
         server: Optional[str] = ...,
         names: Optional[Iterable[str]] = ...,
         search: Optional[str] = ...,
+        refresh: bool = ...,
         if_revision: int,
     ) -> Optional[Listing[Tool]]: ...
 
@@ -150,14 +152,16 @@ class Runtime:
         server: Optional[str] = None,
         names: Optional[Iterable[str]] = None,
         search: Optional[str] = None,
+        refresh: bool = False,
         if_revision: Optional[int] = None,
     ) -> Optional[Listing[Tool]]:
-        """The tools known now, sorted by name; asks no server.
+        """The tools known now, sorted by name.
 
         Only those of ``server``, of these ``names``, or that match the words of ``search``. None where nothing changed
-        since ``if_revision``, the ``revision`` of a list that you hold.
+        since ``if_revision``, the ``revision`` of a list that you hold. Asks no server, except with ``refresh``: then the
+        server, or every ready one, is asked for its tools anew first, and those that fail keep the tools that they had.
         """
-        return self._run(_operations.tools(server, names, search, if_revision))
+        return self._run(_operations.tools(server, names, search, if_revision, refresh))
 
     def servers(self) -> Listing[ServerView]:
         """The state of every server; asks no server."""
