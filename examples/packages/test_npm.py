@@ -77,7 +77,6 @@ def shell(text: str, cwd: Path, environ: Dict[str, str]) -> str:
 def project(environ: Dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What somebody has after the README's first steps. No script of a package may be needed: npm runs none by default."""
     folder = tmp_path_factory.mktemp("project")
-    (folder / "package.json").write_text("{}")
     install, *_ = blocks(README, "sh")
     shell(install, folder, {**environ, "npm_config_ignore_scripts": "true"})
     (folder / ".mcp.json").write_text(blocks(README, "json")[0])

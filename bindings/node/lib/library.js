@@ -11,7 +11,7 @@ import { ABI, MINOR, Status } from './abi.js'
 import { readElf } from './elf.js'
 import { LibraryError, statusError } from './errors.js'
 import { Native } from './native.js'
-import { PACKAGE, advice, fromCheckout, fromPlatformPackage, libraryName, platformPackage } from './platform.js'
+import { PACKAGE, advice, fromCheckout, fromPlatformPackage, isMusl, libraryName, platformPackage } from './platform.js'
 
 /** @type {{path: string, native: Promise<Native>} | undefined} */
 let loaded
@@ -57,9 +57,11 @@ async function load(path) {
   try {
     native = new Native(koffi, path)
   } catch (error) {
-    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${reason(error)}); build it again or reinstall the package`, {
-      cause: error,
-    })
+    const [, glibc] = /version `GLIBC_([\d.]+)' not found/.exec(String(error)) ?? []
+    const [what, advice] = glibc
+      ? [`it needs glibc ${glibc}, and this system's is older`, 'use a newer system, or run "make build" on this one and set MCPRT_LIBRARY']
+      : [reason(error), 'build it again or reinstall the package']
+    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${what}); ${advice}`, { cause: error })
   }
   const status = native.check(ABI, MINOR)
   if (status === Status.EVERSION) {
@@ -104,8 +106,8 @@ export function findLibrary({ explicit, variable = process.env.MCPRT_LIBRARY, pa
  * @param {string} program the running Node
  */
 export function refuseMusl(program) {
-  if (process.platform === 'linux' && /\/ld-musl/.test(readElf(program)?.interpreter ?? '')) {
-    throw new LibraryError('this Node was built for musl (Alpine Linux), where a Go library cannot be loaded; use a Node built for glibc, such as the image node:20-slim')
+  if (isMusl(program)) {
+    throw new LibraryError('this Node was built for musl (Alpine Linux), where a Go library cannot be loaded; use a Node built for glibc, such as the image node:22-slim')
   }
 }
 

@@ -8,6 +8,7 @@ import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { readElf } from './elf.js'
 
 /** The folder of this package. */
 export const PACKAGE = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -25,6 +26,11 @@ export const toolName = (os = process.platform) => (os === 'win32' ? 'mcprt.exe'
  */
 export function platformPackage(os = process.platform, cpu = process.arch) {
   return `@mcprt/${os}-${cpu}${os === 'linux' ? '-gnu' : ''}`
+}
+
+/** @param {string} [program] @returns {boolean} whether this Node (or the like) was built for musl, as those of Alpine Linux are */
+export function isMusl(program = process.execPath) {
+  return process.platform === 'linux' && /\/ld-musl/.test(readElf(program)?.interpreter ?? '')
 }
 
 /**
@@ -59,5 +65,6 @@ export function fromCheckout(file, packageFolder) {
 export function advice(packageFolder) {
   const checkout = fromCheckout('', packageFolder)
   if (checkout) return `run "make build" in ${dirname(checkout)}`
+  if (isMusl()) return 'there is no package for musl (Alpine Linux); use a Node built for glibc, such as the image node:22-slim'
   return `install ${platformPackage()} in the version of mcprt (npm leaves it out with --omit=optional, and when node_modules comes from another kind of machine)`
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { execFile, execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { LibraryError, Runtime } from '../index.js'
 import { readElf } from '../lib/elf.js'
 import { findLibrary, refuseMusl } from '../lib/library.js'
-import { libraryName, platformPackage } from '../lib/platform.js'
+import { isMusl, libraryName, platformPackage } from '../lib/platform.js'
 import { stubLibrary } from './stub.js'
 
 const PACKAGE = fileURLToPath(new URL('..', import.meta.url))
@@ -174,6 +174,17 @@ test('a library for another processor', async () => {
   assert.match(output, new RegExp(`^LibraryError true .*machine\\.so was built for ${name}, but this Node runs on ${process.arch}; install`))
 })
 
+test('a library for a newer glibc', async () => {
+  const library = join(folder, 'newer.so')
+  const bytes = readFileSync(stubLibrary())
+  const at = bytes.indexOf('\0GLIBC_2.') + 1
+  assert.ok(at > 0)
+  bytes.write('GLIBC_9.', at) // its hash does not fit any more, so no system has it
+  writeFileSync(library, bytes)
+  const output = await open({ library })
+  assert.match(output, /^LibraryError true .*newer\.so cannot be loaded as the mcprt library \(it needs glibc 9\.[\d.]+, and this system's is older\); use a newer system, or run "make build"/)
+})
+
 test('a Node for musl', () => {
   const node = join(folder, 'node')
   writeFileSync(node, elf({ interpreter: '/lib/ld-musl-x86_64.so.1' }))
@@ -181,6 +192,7 @@ test('a Node for musl', () => {
   writeFileSync(node, elf({}))
   refuseMusl(node)
   refuseMusl(process.execPath)
+  assert.equal(isMusl(), false)
 })
 
 test('damaged ELF files are read without harm', () => {

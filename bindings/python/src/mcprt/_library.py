@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import sys
 import threading
 from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
@@ -251,4 +252,10 @@ def _why(path: str, err: OSError) -> str:
     theirs, ours = _machine(path), _machine("/proc/self/exe")
     if theirs and ours and theirs != ours:
         return f"{path} is made for {theirs}, but this Python runs on {ours}: install the library made for {ours}."
+    newer = re.search(r"version `GLIBC_([\d.]+)' not found", str(err))
+    if newer:
+        return (
+            f"{path} needs glibc {newer[1]}, and this system's is older: use a newer system, or run 'make build' on this one "
+            "and set MCPRT_LIBRARY."
+        )
     return f"the system cannot load the mcprt library: {err}"
