@@ -154,6 +154,12 @@ def test_tool_completions_and_manual(prefix: Path, project: Path, environ: Dict[
       echo "${{COMPREPLY[@]}}"
     """
     assert run(["bash", "-c", script], project, environ).split()[0] == "discover"
+    if shutil.which("fish"):
+        line = f"source {completions['fish']}; complete -C 'mcprt dis'"
+        assert run(["fish", "-c", line], project, environ).split()[0] == "discover"
+    if shutil.which("zsh"):
+        line = f"fpath=({completions['zsh'].parent} $fpath); autoload -Uz compinit; compinit -u -d dump; print $_comps[mcprt]"
+        assert run(["zsh", "-fc", line], project, environ) == "_mcprt\n"
     if shutil.which("man"):
         for section, page in (("1", "mcprt"), ("1", "mcprt-call"), ("3", "libmcprt")):
             shown = run(["man", "-M", str(prefix / "share/man"), section, page], project, {**environ, "MANPAGER": "cat"})
