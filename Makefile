@@ -49,10 +49,13 @@ help: ## Print this list
 build: $(LIB) build/libmcprt.so build/mcprt ## Build build/libmcprt.so.0 and build/mcprt
 
 # -extldflags: only mcprt_* is exported, under a soname that names the ABI.
-$(LIB): $(GO_SOURCES) $(C_SOURCES)
-	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared \
+$(LIB): $(GO_SOURCES) $(C_SOURCES) build/trimmed/go.mod
+	CGO_ENABLED=1 $(GO) build -modfile build/trimmed/go.mod -trimpath -buildmode=c-shared \
 	  -ldflags "-s -w -extldflags \"'-Wl,--version-script=$(CURDIR)/capi/mcprt.map' -Wl,-soname,$(@F)\"" -o $@ ./capi
 	@rm -f build/libmcprt.so.h # cgo's own header is not the contract; include/mcprt.h is
+
+build/trimmed/go.mod: go.mod go.sum capi/trim.sh
+	GO=$(GO) capi/trim.sh
 
 build/libmcprt.so: $(LIB)
 	ln -sf $(<F) $@

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/mcprt/mcprt/core/lazy"
 	"github.com/mcprt/mcprt/core/safe"
 )
 
@@ -222,7 +222,7 @@ func (o *overlong) add(p []byte) {
 
 // lastID matches an id among the last members of an object. What ends a line of
 // valid JSON closes its outermost object, so no inner id can match.
-var lastID = regexp.MustCompile(
+var lastID = lazy.Regexp(
 	`,\s*"id"\s*:\s*(-?[0-9]+|"(?:[^"\\]|\\.)*")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
 // answerID finds the id of a response of which only head and tail can be read;
@@ -242,7 +242,7 @@ func answerID(head, tail []byte) []byte {
 	if e.open != result && e.open != failure {
 		return nil
 	}
-	if m := lastID.FindSubmatch(bytes.TrimSpace(tail)); m != nil {
+	if m := lastID().FindSubmatch(bytes.TrimSpace(tail)); m != nil {
 		return m[1]
 	}
 	return nil

@@ -23,15 +23,16 @@ const module = "github.com/mcprt/mcprt"
 var mayImport = map[string][]string{
 	"core/fault":     {},
 	"core/rawjson":   {},
-	"core/config":    {},
+	"core/config":    {"core/lazy"},
+	"core/lazy":      {},
 	"core/safe":      {"core/fault"},
-	"core/store":     {"core/fault", "core/rawjson", "core/safe"},
-	"core/transport": {"core/config", "core/fault", "core/rawjson", "core/safe"},
+	"core/store":     {"core/lazy", "core/fault", "core/rawjson", "core/safe"},
+	"core/transport": {"core/lazy", "core/config", "core/fault", "core/rawjson", "core/safe"},
 	"core/trace":     {"core/transport", "core/fault", "core/rawjson", "core/safe"},
-	"core/session":   {"core/transport", "core/fault", "core/rawjson", "core/safe"},
+	"core/session":   {"core/lazy", "core/transport", "core/fault", "core/rawjson", "core/safe"},
 	"core/auth":      {"core/store", "core/config", "core/fault", "core/rawjson", "core/safe"},
 	"core/mcptest":   {"core/transport", "core/fault", "core/safe"},
-	"core":           {"core/auth", "core/config", "core/fault", "core/rawjson", "core/safe", "core/session", "core/store", "core/trace", "core/transport"},
+	"core":           {"core/lazy", "core/auth", "core/config", "core/fault", "core/rawjson", "core/safe", "core/session", "core/store", "core/trace", "core/transport"},
 	"capi":           {"core", "core/fault", "core/safe"},
 }
 
