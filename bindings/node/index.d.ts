@@ -39,11 +39,11 @@ export interface RuntimeOptions {
     project?: boolean
     /** Whose user-level files: mcprt's own, those of all tools, none, or of the named tools. */
     user?: 'own' | 'all' | 'none' | string[]
-    /** Tools whose files are left out, by their names in docs/config.md. */
+    /** Sources that are left out, by their ids in docs/config.md. */
     exclude?: string[]
     /** Values for `${NAME}` in configs; they win over `env`. */
     variables?: Record<string, string>
-    /** Further files, read as the project's own. */
+    /** Files that this program names itself; their servers own a name before those of all other files. */
     files?: string[]
     /** Leave out Exa servers, for a host that has a web search of its own. */
     filterExa?: boolean
@@ -138,8 +138,8 @@ export interface RuntimeOptions {
   spill?: {
     /** A text longer than this goes to a file, whose path the result then names. */
     overBytes: number
-    /** Where a directory for this runtime is made. Default: the system's for temporary files. */
-    dir?: string
+    /** Where a directory for this runtime is made. */
+    dir: string
     /** Of all files; beyond it the oldest go. Default 1073741824 (1 GiB). */
     quotaBytes?: number
   } | null
@@ -155,14 +155,14 @@ export interface RuntimeOptions {
   /** The library's own records, as `log` events; nothing is written to stdout or stderr. */
   log?: {
     /** The least that is told. Default `warn`. */
-    level?: 'debug' | 'info' | 'warn' | 'error'
+    level?: 'debug' | 'info' | 'warn' | 'error' | 'off'
   }
   /** For the Go runtime; honoured by the first `open` of the process. */
   runtime?: {
     /** Threads that run Go code at once. Default: the processors that the process may use. */
     maxProcs?: number
     /** Bytes that its collector tries to stay below. */
-    memoryLimit?: number | string
+    memoryLimit?: number
     /** Growth of the heap after which it collects. Default 100. */
     gcPercent?: number
   }

@@ -21,3 +21,14 @@ test('the public API is the one that is kept', () => {
 test('an editor can say what everything is', () => {
   assert.deepEqual(undocumented(), [])
 })
+
+test('options that are one of some words are declared with just these', () => {
+  const core = readFileSync(new URL('../../../core/options.go', import.meta.url), 'utf8')
+  const options = /interface RuntimeOptions \{.*?^\}/ms.exec(publicApi())?.[0] ?? ''
+  const words = [...core.matchAll(/r\.word\("(\w+)", [^,]+, (.*)\)$/gm)]
+  assert.ok(words.length > 7)
+  for (const [, name, list] of words) {
+    const declared = new RegExp(`\\b${name}\\?: ([^;]+);`).exec(options)?.[1].split(' | ').map((word) => word.slice(1, -1))
+    assert.deepEqual(declared?.sort(), list.split(', ').map((word) => JSON.parse(word)).sort(), name)
+  }
+})

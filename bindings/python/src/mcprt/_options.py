@@ -27,9 +27,9 @@ class DiscoveryOptions(TypedDict, total=False):
 
     - ``project``: those of the project, True by default.
     - ``user``: mcprt's own of the user ("own", the default), those of all tools, none, or those of the tools named.
-    - ``exclude``: tools whose files are left out, by their names in docs/config.md.
+    - ``exclude``: sources that are left out, by their ids in docs/config.md.
     - ``variables``: values for ``${NAME}`` in configs, which win over ``env``.
-    - ``files``: further files, as the project's own.
+    - ``files``: files that the host names itself; their servers own a name before those of all other files.
     - ``filter_exa``, ``filter_browser``: leave out servers for a host that has a web search or a browser of its own.
     """
 
@@ -114,16 +114,19 @@ class EnvPolicy(TypedDict):
     allow: List[str]
 
 
-class SpillOptions(TypedDict, total=False):
+class _SpillTarget(TypedDict):
+    over_bytes: int
+    dir: Path
+
+
+class SpillOptions(_SpillTarget, total=False):
     """Long texts of results go to files, whose paths the result then names.
 
     - ``over_bytes``: a text longer than this goes to a file.
-    - ``dir``: where a directory for this runtime is made. Default: the system's for temporary files.
+    - ``dir``: where a directory for this runtime is made.
     - ``quota_bytes``: of all files: 1 GiB; beyond it the oldest go.
     """
 
-    over_bytes: int
-    dir: Path
     quota_bytes: int
 
 
@@ -144,9 +147,9 @@ class TraceOptions(_TraceFile, total=False):
 
 
 class LogOptions(TypedDict, total=False):
-    """``level``: which of the library's own records come as "log" events: "debug", "info", "warn" (default), "error"."""
+    """``level``: the least of the library's own records that come as "log" events. Default: "warn"."""
 
-    level: str
+    level: Literal["debug", "info", "warn", "error", "off"]
 
 
 class GoRuntimeOptions(TypedDict, total=False):
