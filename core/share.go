@@ -93,7 +93,7 @@ func (h *hold) Start(c *session.Call) (cancel func()) {
 	if h.hub == nil {
 		return h.Session.Start(c)
 	}
-	h.hub.asked.Store(h) // what the server asks now is most likely about this call
+	h.hub.asked.Store(h)    // what the server asks now is most likely about this call
 	own, done := *c, c.Done // not c itself: it stays on its caller's stack
 	own.Done = func(result []byte, err error) {
 		h.mu.Lock()
