@@ -16,9 +16,10 @@ if (tool === undefined) {
 
 const child = spawn(tool, process.argv.slice(2), { stdio: 'inherit' })
 // The tool decides what a signal means. One from the terminal's keyboard reaches it without us.
+const isAtTerminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'])) {
   process.on(signal, () => {
-    if (signal === 'SIGTERM' || signal === 'SIGHUP' || !process.stdin.isTTY) child.kill(signal)
+    if (signal === 'SIGTERM' || signal === 'SIGHUP' || !isAtTerminal) child.kill(signal)
   })
 }
 child.on('error', (error) => fail(`${tool} cannot be started (${error.message}); install the packages again`))
