@@ -210,7 +210,7 @@ def test_agent_is_interrupted(language: str, project: Path) -> None:
     if language == "node":
         (project / "agent.mjs").write_text((AGENT / "node/agent.mjs").read_text())
     (project / "script.json").write_text(
-        json.dumps([{"tool": "call_tool", "arguments": {"name": "mcp_demo_slow", "arguments": {"ms": 600000, "steps": 6000}}}, {"say": "Then not."}])
+        json.dumps([{"tool": "call_tool", "arguments": {"name": "mcp_demo_slow", "arguments": {"ms": 600000, "steps": 1000}}}, {"say": "Then not."}])
     )
     env = {**os.environ, "XDG_CACHE_HOME": str(project / "cache"), "XDG_CONFIG_HOME": str(project / "config")}
     env.update(PYTHONPATH=str(ROOT / "bindings/python/src"), LD_LIBRARY_PATH=str(BUILD))
