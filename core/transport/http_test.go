@@ -448,6 +448,39 @@ func TestHTTPStreamReopens(t *testing.T) {
 	}
 }
 
+// TestHTTPBrokenHead: a header that cannot be read is in no message, since it may be a cookie or the
+// id of a session; what else of a response's head is in one is cut.
+func TestHTTPBrokenHead(t *testing.T) {
+	for name, head := range map[string]string{
+		"a control character": "HTTP/1.1 200 OK\r\nMcp-Session-Id: SECRET\x01\r\n\r\n",
+		"a bare CR":           "HTTP/1.1 200 OK\r\nSet-Cookie: id=SECRET\rX: y\r\n\r\n",
+		"no colon":            "HTTP/1.1 200 OK\r\n" + strings.Repeat("SECRET", 30_000) + "\r\n\r\n",
+		"a first line":        strings.Repeat("junk\x1b[31m", 20_000) + "\r\n\r\n",
+		"a status":            "HTTP/1.1 junk" + strings.Repeat("x", 100_000) + "\r\n\r\n",
+		"a length":            "HTTP/1.1 200 OK\r\nContent-Length: junk\r\n\r\n",
+		"two lengths":         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: junk" + strings.Repeat("x", 100_000) + "\r\n\r\n",
+		"an encoding":         "HTTP/1.1 200 OK\r\nTransfer-Encoding: junk" + strings.Repeat("x", 100_000) + "\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, h := dialHTTP(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+				raw, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer raw.Close()
+				_, _ = io.WriteString(raw, head)
+			})
+			send(t, conn, 1)
+			h.wait(t)
+			f := h.failed["1"]
+			if f == nil || f.Code != fault.Disconnected || strings.Contains(f.Message, "SECRET") || len(f.Message) > 500 || strings.Contains(f.Message, "\x1b") {
+				t.Errorf("%.400v", f)
+			}
+		})
+	}
+}
+
 func TestHTTPUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -504,13 +537,13 @@ func TestHTTPRedirects(t *testing.T) {
 	for i, c := range []struct {
 		status int64
 		to     string
-	}{{307, other.URL + "/x?secret"}, {302, "/mcp/"}, {308, "/loop"}} {
+	}{{307, other.URL + "/x?secret"}, {302, "/mcp/"}, {308, "/loop"}, {302, "/a%0Ab%1B%5B31m" + strings.Repeat("x", 100_000)}} {
 		status.Store(c.status)
 		to.Store(c.to)
 		id := int64(i + 2)
 		send(t, conn, id)
 		h.wait(t)
-		if f := h.failed[strconv.FormatInt(id, 10)]; f == nil || f.Code != fault.HTTPStatus || strings.Contains(f.Message, "secret") {
+		if f := h.failed[strconv.FormatInt(id, 10)]; f == nil || f.Code != fault.HTTPStatus || strings.Contains(f.Message, "secret") || len(f.Message) > 1000 || strings.ContainsAny(f.Message, "\n\x1b") {
 			t.Errorf("%v: %v", c, f)
 		}
 	}
