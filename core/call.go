@@ -308,7 +308,8 @@ func (op *callOp) ended(t target, err error) {
 	unsent := session.NeverWritten(err)
 	if op.mayResend(t, unsent) && op.resends-op.signIns < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
-		if f.Code == fault.Exited { // a broken pipe is noticed before the end is: until then the server seems ready
+		// A broken pipe, or a session that is over, is noticed before the end is: until then the server seems ready.
+		if f.Code == fault.Exited || unsent && f.Code != fault.Closed && !t.view.session.Ended() {
 			op.dying = t.view.session
 		}
 		t.view.counters.resends.Add(1)

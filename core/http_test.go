@@ -111,6 +111,31 @@ func TestRemoteSessionForgotten(t *testing.T) {
 	}
 }
 
+// A burst of calls that finds the session forgotten is answered whole, after one reconnection:
+// none is lost, and none runs twice.
+func TestRemoteSessionForgottenByABurst(t *testing.T) {
+	server := serveScript(t, mcptest.Script{}, nil)
+	r := openHTTP(t, map[string]any{"s": map[string]any{"url": server.URL}}, nil)
+	r.must(VerbConnect, `{}`)
+	const n = 30
+	for range 3 {
+		server.Forget()
+		var calls []<-chan answerOf
+		for range n {
+			ch, _ := r.begin(VerbCall, `{"server":"s","tool":"add","arguments":{"a":40,"b":2},"timeoutMs":20000}`)
+			calls = append(calls, ch)
+		}
+		for _, ch := range calls {
+			if a := <-ch; !strings.Contains(a.raw, "42") {
+				t.Error(a.raw)
+			}
+		}
+	}
+	if c := server.Counts(); c.Initializes != 4 || c.Calls["add"] != 3*n {
+		t.Errorf("%d sessions, %d calls", c.Initializes, c.Calls["add"])
+	}
+}
+
 // A server that goes away and comes back at its place, with sessions of its own, is used again.
 func TestRemoteRestart(t *testing.T) {
 	first := mcptest.NewHTTP(mcptest.Script{})

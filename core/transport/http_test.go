@@ -552,6 +552,71 @@ func TestHTTPRedirects(t *testing.T) {
 	}
 }
 
+// TestHTTPSessionOverInABurst: requests that are under way when one of them hears that the session
+// is over have a moment to hear it, too, or to bring their answers; then the connection ends.
+func TestHTTPSessionOverInABurst(t *testing.T) {
+	const n = 12
+	var over sync.WaitGroup // all are at the server
+	over.Add(n)
+	first := make(chan struct{})
+	conn, h := dialHTTP(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), `"initialize"`) {
+			w.Header().Set("Mcp-Session-Id", "s")
+			asJSON(w)
+			respond(w, 100)
+			return
+		}
+		over.Done()
+		over.Wait()
+		switch {
+		case strings.Contains(string(body), `"id":1,`):
+			close(first)
+			w.WriteHeader(http.StatusNotFound)
+		case strings.Contains(string(body), `"id":2,`): // it ran before
+			<-first
+			time.Sleep(50 * time.Millisecond)
+			asJSON(w)
+			respond(w, 2)
+		case strings.Contains(string(body), `"id":3,`): // nobody knows
+			<-r.Context().Done()
+		default:
+			<-first
+			time.Sleep(50 * time.Millisecond)
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	if _, err := conn.SendMeta(t.Context(), []byte(`{"jsonrpc":"2.0","id":100,"method":"initialize"}`), Meta{ID: 100, Method: "initialize"}); err != nil {
+		t.Fatal(err)
+	}
+	h.wait(t)
+	var seqs [n + 1]uint64
+	for id := int64(1); id <= n; id++ {
+		seqs[id] = send(t, conn, id)
+	}
+	<-first
+	for !conn.ended() {
+		time.Sleep(time.Millisecond)
+	}
+	msg, meta := call(50)
+	if _, err := conn.SendMeta(t.Context(), msg, meta); err == nil {
+		t.Error("a request goes out on a session that is over")
+	}
+	select {
+	case <-conn.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the connection does not end")
+	}
+	for id := 1; id <= n; id++ {
+		if ran := id == 2 || id == 3; conn.Begun(seqs[id]) != ran {
+			t.Errorf("request %d: may have run: %v", id, !ran)
+		}
+	}
+	if !slices.Equal(h.lines, []string{"100 {}", "2 {}"}) || len(h.closed) != 1 {
+		t.Errorf("%q, %v", h.lines, h.closed)
+	}
+}
+
 // Auth's own failure reaches the caller as it is, and its header everything that is sent.
 func TestHTTPAuth(t *testing.T) {
 	var methods sync.Map
