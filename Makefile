@@ -16,6 +16,7 @@ NPM      ?= npm
 PREFIX   ?= /usr/local
 LIBDIR   ?= $(PREFIX)/lib
 FUZZTIME ?= 20s
+ROUNDS   ?= 9
 BROWSER  ?= $(firstword $(foreach program,chromium chromium-browser google-chrome,$(shell command -v $(program))))
 
 # Pinned tools; none of them becomes part of the product.
@@ -38,7 +39,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install wheel test-wheel clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install wheel test-wheel bench bench-build bench-check clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -48,10 +49,13 @@ help: ## Print this list
 build: $(LIB) build/libmcprt.so build/mcprt ## Build build/libmcprt.so.0 and build/mcprt
 
 # -extldflags: only mcprt_* is exported, under a soname that names the ABI.
-$(LIB): $(GO_SOURCES) $(C_SOURCES)
-	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared \
+$(LIB): $(GO_SOURCES) $(C_SOURCES) build/trimmed/go.mod
+	CGO_ENABLED=1 $(GO) build -modfile build/trimmed/go.mod -trimpath -buildmode=c-shared \
 	  -ldflags "-s -w -extldflags \"'-Wl,--version-script=$(CURDIR)/capi/mcprt.map' -Wl,-soname,$(@F)\"" -o $@ ./capi
 	@rm -f build/libmcprt.so.h # cgo's own header is not the contract; include/mcprt.h is
+
+build/trimmed/go.mod: go.mod go.sum capi/trim.sh
+	GO=$(GO) capi/trim.sh
 
 build/libmcprt.so: $(LIB)
 	ln -sf $(<F) $@
@@ -203,12 +207,59 @@ lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what stati
 	cd bindings/python && ../../$(VENV)/bin/python -m mypy
 	cd bindings/node && $(NPM) run types
 
-lock: ## Resolve the versions of the test servers anew
+lock: ## Resolve the versions of the test servers and of the benchmark's Python clients anew
 	cd testservers && rm -f package-lock.json && $(NPM) install --package-lock-only
 	$(PYTHON) -m venv build/lock-venv
 	build/lock-venv/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
-	cd testservers && ../build/lock-venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.txt requirements.in
+	for dir in testservers bench/python; do (cd $$dir && $(CURDIR)/build/lock-venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.txt requirements.in); done
+
+# ---- benchmarks -----------------------------------------------------------
+
+# oh-my-pi's agent is used as source: it is unpacked over its dependencies, without its native part.
+OMP := @oh-my-pi/pi-coding-agent@18.3.4
+OMP_SHA512 := ee5a94c516e9992e75bed392ba5e2367f548be4a5450d4d4cff23440853be62b52ceac12b3beba089e3f787e47979e10548d7f1adfdb483ad5fcc0be41fe6778
+
+bench-build: build build/bench/mcprt-c build/bench/mockserver build/bench/raw $(STAMPS)/bench-go $(STAMPS)/bench-python $(STAMPS)/bench-node ## Build the benchmark and install the clients that it compares
+
+build/bench/%: bench/server/%.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra -static $< -o $@
+
+build/bench/raw: bench/raw/raw.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra $< -o $@ -lpthread
+
+build/bench/mcprt-c: bench/c/mcprt.c examples/c/json.h include/mcprt.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O2 -Wall -Wextra $< -Iinclude -o $@ -ldl
+
+$(STAMPS)/bench-go: $(shell find bench/go -type f)
+	@mkdir -p $(@D) build/bench
+	cd bench/go && $(GO) build -o ../../build/bench/ ./cmd/...
+	@touch $@
+
+$(STAMPS)/bench-python: bench/python/requirements.txt
+	@mkdir -p $(@D) build/bench
+	$(PYTHON) -m venv build/bench/venv
+	build/bench/venv/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+$(STAMPS)/bench-node: bench/node/package.json bench/node/package-lock.json bench/node/omp/package.json bench/node/omp/package-lock.json $(STAMPS)/node
+	@mkdir -p $(@D) build/bench
+	cd bench/node && $(NPM) ci --silent --ignore-scripts
+	cd bench/node/omp && $(NPM) install --silent --no-save --no-audit --no-fund --ignore-scripts --omit=optional --legacy-peer-deps # not ci: an optional part was never published
+	cd build/bench && $(NPM) pack --silent $(OMP) && echo '$(OMP_SHA512)  oh-my-pi-pi-coding-agent-18.3.4.tgz' | sha512sum --check --quiet
+	mkdir -p bench/node/omp/node_modules/@oh-my-pi/pi-coding-agent
+	tar xzf build/bench/oh-my-pi-pi-coding-agent-18.3.4.tgz -C bench/node/omp/node_modules/@oh-my-pi/pi-coding-agent --strip-components 1
+	@touch $@
+
+bench: bench-build ## Measure this library beside other clients, in nine interleaved rounds, and print the tables
+	rm -f build/bench/results.jsonl
+	bench/run.py --rounds $(ROUNDS) --out build/bench/results.jsonl
+
+bench-check: ## Hold the last run of bench against the bounds; fails when one is missed
+	bench/run.py --check --out build/bench/results.jsonl
 
 # ---- install, clean ------------------------------------------------------
 
