@@ -163,6 +163,10 @@ func TestHTTPFaults(t *testing.T) {
 			fmt.Fprint(w, "\n\n")
 		}, fault.Protocol, "another request, 2"},
 		{"too many requests", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Retry-After", "3"); w.WriteHeader(429) }, fault.HTTPStatus, "HTTP 429 Too Many Requests"},
+		{"too few rights", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write"`)
+			w.WriteHeader(403)
+		}, fault.NeedsAuth, "for want of rights (HTTP 403 Forbidden)"},
 		{"no HTTP", func(w http.ResponseWriter, r *http.Request) {
 			conn, _, _ := w.(http.Hijacker).Hijack()
 			fmt.Fprint(conn, "SSH-2.0-x\r\n")
@@ -186,7 +190,7 @@ func TestHTTPFaults(t *testing.T) {
 			if f == nil || f.Code != c.code || !strings.Contains(f.Message, c.want) || !strings.Contains(f.Message, `"srv"`) {
 				t.Fatalf("%v, lines %q", f, h.lines)
 			}
-			if h.unsent["7"] || !conn.Begun(seq) {
+			if refused := c.code == fault.NeedsAuth; h.unsent["7"] != refused || !conn.Begun(seq) && !refused {
 				t.Error("a request that the server got counts as unsent")
 			}
 			if c.code == fault.HTTPStatus && (f.Data.RetryAfterMs != 3000 || !f.Retryable) {
