@@ -5,32 +5,37 @@
  */
 
 import { existsSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join, resolve } from 'node:path'
 import { isMainThread } from 'node:worker_threads'
 import { ABI, MINOR, Status } from './abi.js'
 import { readElf } from './elf.js'
 import { LibraryError, statusError } from './errors.js'
 import { Native } from './native.js'
+import { PACKAGE, advice, fromCheckout, fromPlatformPackage, isMusl, libraryName, platformPackage } from './platform.js'
 
-const PACKAGE = dirname(dirname(fileURLToPath(import.meta.url)))
-const FILE_NAMES = /** @type {Record<string, string>} */ ({ darwin: 'libmcprt.0.dylib', win32: 'mcprt.dll' })
-const FILE_NAME = FILE_NAMES[process.platform] ?? 'libmcprt.so.0'
-
-/** @type {Promise<Native> | undefined} */
-let loading
+/** @type {{path: string, native: Promise<Native>} | undefined} */
+let loaded
 
 /**
- * One library per process (and per worker thread, which has its own koffi). A
- * failure is not remembered: the cause may be gone at the next try.
+ * One library per process (and per worker thread, which has its own koffi): two
+ * would be two Go runtimes. A failure is not remembered: the cause may be gone at
+ * the next try.
+ * @param {string} [explicit] the path that the program gave
  * @returns {Promise<Native>}
  */
-export function loadLibrary() {
-  loading ??= load().catch((error) => {
-    loading = undefined
-    throw error
-  })
-  return loading
+export async function loadLibrary(explicit) {
+  if (!loaded) {
+    refuseMusl(process.execPath)
+    const path = findLibrary({ explicit })
+    const native = load(path)
+    loaded = { path, native }
+    native.catch(() => {
+      loaded = undefined
+    })
+  } else if (explicit !== undefined && resolve(explicit) !== loaded.path) {
+    throw new LibraryError(`this process uses the mcprt library ${loaded.path} already, and cannot use ${resolve(explicit)} besides; give each open the same path`)
+  }
+  return loaded.native
 }
 
 /**
@@ -43,9 +48,8 @@ function settleChildSignal() {
   if (isMainThread && process.platform !== 'win32') process.on('SIGCHLD', () => {})
 }
 
-async function load() {
-  refuseMusl(process.execPath)
-  const path = findLibrary(process.env.MCPRT_LIBRARY)
+/** @param {string} path */
+async function load(path) {
   refuseForeign(path)
   const koffi = await importKoffi()
   settleChildSignal()
@@ -53,9 +57,11 @@ async function load() {
   try {
     native = new Native(koffi, path)
   } catch (error) {
-    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${reason(error)}); build it again or reinstall the package`, {
-      cause: error,
-    })
+    const [, glibc] = /version `GLIBC_([\d.]+)' not found/.exec(String(error)) ?? []
+    const [what, advice] = glibc
+      ? [`it needs glibc ${glibc}, and this system's is older`, 'use a newer system, or run "make build" on this one and set MCPRT_LIBRARY']
+      : [reason(error), 'build it again or reinstall the package']
+    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${what}); ${advice}`, { cause: error })
   }
   const status = native.check(ABI, MINOR)
   if (status === Status.EVERSION) {
@@ -68,24 +74,30 @@ async function load() {
 }
 
 /**
- * @param {string | undefined} override the value of MCPRT_LIBRARY
- * @param {string} [packageFolder]
+ * In this order: the path that the program gave, MCPRT_LIBRARY, the package of this
+ * platform, the build of a checkout.
+ * @param {object} [options]
+ * @param {string} [options.explicit]
+ * @param {string} [options.variable] the value of MCPRT_LIBRARY
+ * @param {string} [options.packageFolder]
  * @returns {string} an existing path
  */
-export function findLibrary(override, packageFolder = PACKAGE) {
-  if (override) {
-    const path = resolve(override)
-    if (!existsSync(path)) throw new LibraryError(`MCPRT_LIBRARY names ${path}, which does not exist; correct or unset it`)
+export function findLibrary({ explicit, variable = process.env.MCPRT_LIBRARY, packageFolder = PACKAGE } = {}) {
+  const named = explicit ?? (variable || undefined)
+  if (named !== undefined) {
+    const path = resolve(named)
+    const where = explicit === undefined ? 'MCPRT_LIBRARY names' : 'the option library names'
+    if (!existsSync(path)) throw new LibraryError(`${where} ${path}, which does not exist; correct or unset it`)
     return path
   }
-  const places = [join(packageFolder, FILE_NAME)]
-  const checkout = resolve(packageFolder, '..', '..')
-  if (existsSync(join(checkout, 'include', 'mcprt.h'))) places.push(join(checkout, 'build', FILE_NAME))
-  const path = places.find((place) => existsSync(place))
+  const name = libraryName()
+  const built = fromCheckout(name, packageFolder)
+  const path = fromPlatformPackage(name, packageFolder) ?? (built && existsSync(built) ? built : undefined)
   if (path) return path
+  const places = [`in the package ${platformPackage()}`, ...(built ? [`at ${built}`] : [])]
   throw new LibraryError(
-    `the mcprt library for ${process.platform}-${process.arch} was not found at ${places.join(' or ')}; ` +
-      'run "make build" in a checkout, or set MCPRT_LIBRARY to its path',
+    `the mcprt library for ${process.platform}-${process.arch} was not found: ${name} is not ${places.join(' nor ')}; ` +
+      `${advice(packageFolder)}, or set MCPRT_LIBRARY to the path of a library that you built for this machine`,
   )
 }
 
@@ -94,8 +106,8 @@ export function findLibrary(override, packageFolder = PACKAGE) {
  * @param {string} program the running Node
  */
 export function refuseMusl(program) {
-  if (process.platform === 'linux' && /\/ld-musl/.test(readElf(program)?.interpreter ?? '')) {
-    throw new LibraryError('this Node was built for musl (Alpine Linux), where a Go library cannot be loaded; use a Node built for glibc, such as the image node:20-slim')
+  if (isMusl(program)) {
+    throw new LibraryError('this Node was built for musl (Alpine Linux), where a Go library cannot be loaded; use a Node built for glibc, such as the image node:22-slim')
   }
 }
 

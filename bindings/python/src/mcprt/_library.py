@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
+import re
 import sys
 import threading
 from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
@@ -145,8 +147,8 @@ def _bind(dll: ctypes.CDLL, name: str, prototype: _Prototype) -> Any:
 _lock = threading.Lock()
 _loaded: Optional[Library] = None
 #: How often this process is a fork of one that had imported this package. A runtime of another number is dead.
-generation = 0
-_loaded_in = 0
+generation: int = 0
+_loaded_in: int = 0
 
 
 def _in_child() -> None:
@@ -159,13 +161,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
-def load() -> Library:
-    """The library, loaded at the first call. Raises :class:`LibraryError` with one sentence that says what to do."""
+def load(explicit: Optional[str] = None) -> Library:
+    """The library, loaded at the first call. Raises :class:`LibraryError` with one sentence that says what to do.
+
+    One library per process, since two would be two Go runtimes: an ``explicit`` path (absolute) must be the one in use.
+    """
     global _loaded, _loaded_in
     with _lock:
         if _loaded is None:
-            path = find()
             _check_platform()
+            path = find(explicit)
             try:
                 _loaded = Library(path)
             except OSError as err:
@@ -173,6 +178,11 @@ def load() -> Library:
             _loaded_in = generation
         if _loaded_in != generation:
             raise ForkError(FORKED)
+        if explicit is not None and explicit != _loaded.path:
+            raise LibraryError(
+                f"this process uses the mcprt library {_loaded.path} already, and cannot use {explicit} besides; "
+                "give each runtime the same path."
+            )
         return _loaded
 
 
@@ -182,12 +192,13 @@ def file_name() -> str:
     return f"libmcprt.{ABI}.dylib" if sys.platform == "darwin" else f"libmcprt.so.{ABI}"
 
 
-def find() -> str:
-    """The path of the library file: ``MCPRT_LIBRARY``, beside this package, or the build of a checkout."""
-    named = os.environ.get("MCPRT_LIBRARY")
+def find(explicit: Optional[str] = None) -> str:
+    """The path of the library file: ``explicit``, ``MCPRT_LIBRARY``, beside this package, or the build of a checkout."""
+    named = explicit or os.environ.get("MCPRT_LIBRARY")
     if named:
         if not os.path.isfile(named):
-            raise LibraryError(f"MCPRT_LIBRARY names {named}, but there is no such file.")
+            who = "the keyword library" if explicit else "MCPRT_LIBRARY"
+            raise LibraryError(f"{who} names {named}, but there is no such file.")
         return os.path.abspath(named)
     here = Path(__file__).resolve().parent
     beside = here / file_name()
@@ -200,8 +211,9 @@ def find() -> str:
                 return str(built)
             raise LibraryError(f"the mcprt library is not built: run 'make build' in {root}.")
     raise LibraryError(
-        f"this installation of mcprt has no library for this system ({file_name()} is not in {here}): install a wheel "
-        "made for it, or set MCPRT_LIBRARY to the path of a library."
+        f"this installation of mcprt has no library for {sys.platform} on {platform.machine()}: {file_name()} is not in {here}, "
+        "and this is no checkout of mcprt. Install the wheel made for this system ('make wheel' in a checkout makes it), or set "
+        "MCPRT_LIBRARY to the path of a library."
     )
 
 
@@ -240,4 +252,10 @@ def _why(path: str, err: OSError) -> str:
     theirs, ours = _machine(path), _machine("/proc/self/exe")
     if theirs and ours and theirs != ours:
         return f"{path} is made for {theirs}, but this Python runs on {ours}: install the library made for {ours}."
+    newer = re.search(r"version `GLIBC_([\d.]+)' not found", str(err))
+    if newer:
+        return (
+            f"{path} needs glibc {newer[1]}, and this system's is older: use a newer system, or run 'make build' on this one "
+            "and set MCPRT_LIBRARY."
+        )
     return f"the system cannot load the mcprt library: {err}"
