@@ -623,7 +623,7 @@ def test_shapes_of_providers(rt: Runtime, options: Dict[str, Any]) -> None:
     assert caught.value.result is not None and caught.value.result.message["tool_call_id"] == "c2"
     with pytest.raises(mcprt.InvalidRequestError, match="cohere"):
         rt.tools("cohere")  # type: ignore[arg-type]
-    with pytest.raises(mcprt.InvalidRequestError, match="JSON object"):
+    with pytest.raises(mcprt.InvalidRequestError, match="must be a mapping"):
         rt.call("mcp_s_exact", "{}")
 
     async def main() -> None:

@@ -155,7 +155,7 @@ def call(
     request = {
         "server": server,
         "tool": name,
-        "arguments": arguments if isinstance(arguments, str) else _arguments.mapping("arguments", arguments),
+        "arguments": arguments if format and isinstance(arguments, str) else _arguments.mapping("arguments", arguments),
         "_meta": meta,
         "retry": retry,
         "format": format,
