@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -129,7 +130,7 @@ func (s *Server) do(f frame) error {
 		m.cancel(f.tag, f.status)
 	case f.kind == kindCredit:
 		s.mu.Lock()
-		m.queue.credit = min(m.queue.credit+int64(min(f.tag, window)), window)
+		m.queue.credit = min(m.queue.credit+int64(min(f.tag, math.MaxInt64/2)), window) // a large frame took more than the window
 		s.wakeLocked()
 		s.mu.Unlock()
 	case f.kind == kindFree:

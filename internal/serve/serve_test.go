@@ -249,7 +249,7 @@ func TestQuestions(t *testing.T) {
 
 func TestAQueueIsBounded(t *testing.T) {
 	p := open(t, core.QueueLimits{MaxInFlight: 9, QueueBytes: 1 << 20, MaxNotices: 3, NoticeBytes: 1 << 20})
-	big := `"` + strings.Repeat("x", window) + `"`
+	big := `"` + strings.Repeat("x", 3*window) + `"`
 	p.core.host.Notice([]byte(big)) // takes the whole window
 	p.want("1 notice 0 0 " + big)
 	for i := range 6 {
@@ -263,7 +263,7 @@ func TestAQueueIsBounded(t *testing.T) {
 	p.core.end(1, core.OK, "{}")
 	p.core.end(2, core.OK, "{}")
 	p.want("1 done 2 0 {}") // held: nothing holds it up
-	p.send(frame{manager: 1, kind: kindCredit, tag: window})
+	p.send(frame{manager: 1, kind: kindCredit, tag: uint64(size(len(big)))})
 	p.want("1 notice 0 0 0", "1 notice 0 0 1", "1 notice 0 0 2", "1 dropped 0 3", "1 done 2 -11", "1 done 1 0 {}")
 }
 
