@@ -4,26 +4,27 @@
  * never opens a runtime never starts Go.
  */
 
-import { existsSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { accessSync, closeSync, constants, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { delimiter, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isMainThread } from 'node:worker_threads'
 import { ABI, MINOR, Status } from './abi.js'
 import { readElf } from './elf.js'
 import { LibraryError, statusError } from './errors.js'
 import { Native } from './native.js'
+import { ServedLibrary } from './serve.js'
 
 const PACKAGE = dirname(dirname(fileURLToPath(import.meta.url)))
 const FILE_NAMES = /** @type {Record<string, string>} */ ({ darwin: 'libmcprt.0.dylib', win32: 'mcprt.dll' })
 const FILE_NAME = FILE_NAMES[process.platform] ?? 'libmcprt.so.0'
 
-/** @type {Promise<Native> | undefined} */
+/** @type {Promise<import('./native.js').Library> | undefined} */
 let loading
 
 /**
  * One library per process (and per worker thread, which has its own koffi). A
  * failure is not remembered: the cause may be gone at the next try.
- * @returns {Promise<Native>}
+ * @returns {Promise<import('./native.js').Library>}
  */
 export function loadLibrary() {
   loading ??= load().catch((error) => {
@@ -44,27 +45,94 @@ function settleChildSignal() {
 }
 
 async function load() {
-  refuseMusl(process.execPath)
-  const path = findLibrary(process.env.MCPRT_LIBRARY)
-  refuseForeign(path)
-  const koffi = await importKoffi()
-  settleChildSignal()
-  let native
-  try {
-    native = new Native(koffi, path)
-  } catch (error) {
-    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${reason(error)}); build it again or reinstall the package`, {
-      cause: error,
-    })
-  }
+  const tool = servingTool()
+  const path = tool ?? findLibrary(process.env.MCPRT_LIBRARY)
+  const native = tool ? await ServedLibrary.start(tool, () => (loading = undefined)) : await loadNative(path)
   const status = native.check(ABI, MINOR)
   if (status === Status.EVERSION) {
+    if (native instanceof ServedLibrary) native.shutdown()
     throw new LibraryError(
       `${path} has version ${native.version()}, but this package needs ABI ${ABI} with at least version ${ABI}.${MINOR}; install both from the same release`,
     )
   }
   if (status < 0) throw statusError(status)
   return native
+}
+
+/** @param {string} path */
+async function loadNative(path) {
+  refuseForeign(path)
+  const koffi = await importKoffi()
+  settleChildSignal()
+  try {
+    return new Native(koffi, path)
+  } catch (error) {
+    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${reason(error)}); build it again or reinstall the package`, {
+      cause: error,
+    })
+  }
+}
+
+/**
+ * @param {string} [program] the running Node
+ * @returns {string | undefined} the command line tool, where it takes the place of the library
+ */
+export function servingTool(program = process.execPath) {
+  const chosen = process.env.MCPRT_BACKEND || undefined
+  if (chosen !== undefined && chosen !== 'library' && chosen !== 'serve') {
+    throw new LibraryError(`MCPRT_BACKEND is ${JSON.stringify(chosen)}; it can be "library" or "serve", or be unset`)
+  }
+  const musl = isMusl(program)
+  if (musl && chosen === 'library') {
+    throw new LibraryError(`${MUSL}; unset MCPRT_BACKEND, so that the command line tool takes its place, or use a Node built for glibc, such as the image node:20-slim`)
+  }
+  return musl || chosen === 'serve' ? findTool({ isMusl: musl }) : undefined
+}
+
+const MUSL = `this Node was built for musl (Alpine Linux and others, ${process.platform}-${process.arch}), where a Go library cannot be loaded`
+
+/**
+ * @param {object} [options]
+ * @param {boolean} [options.isMusl] why it is looked for
+ * @param {string} [options.packageFolder]
+ * @returns {string} an existing path
+ */
+export function findTool({ isMusl = false, packageFolder = PACKAGE } = {}) {
+  const named = process.env.MCPRT_TOOL
+  if (named) {
+    const path = resolve(named)
+    if (!existsSync(path)) throw new LibraryError(`MCPRT_TOOL names ${path}, which does not exist; correct or unset it`)
+    return path
+  }
+  const name = process.platform === 'win32' ? 'mcprt.exe' : 'mcprt'
+  const places = [join(packageFolder, name)]
+  const checkout = resolve(packageFolder, '..', '..')
+  if (existsSync(join(checkout, 'include', 'mcprt.h'))) places.push(join(checkout, 'build', name))
+  const onPath = (process.env.PATH ?? '').split(delimiter).filter(Boolean).map((folder) => join(folder, name))
+  const path = places.find((place) => existsSync(place)) ?? onPath.find(isProgram)
+  if (path) return path
+  throw new LibraryError(
+    `${isMusl ? MUSL : 'MCPRT_BACKEND=serve asks for "mcprt serve"'}, and the command line tool mcprt that would take its place was not found: not at ${places.join(' or ')}, and not on PATH; ` +
+      `install the tool (one static file, which runs on every libc) or name it in MCPRT_TOOL${isMusl ? ', or use a Node built for glibc, such as the image node:20-slim' : ''}`,
+  )
+}
+
+/** Not a script of this name, as npm and pip write them: it would run us again. @param {string} path */
+function isProgram(path) {
+  try {
+    accessSync(path, constants.X_OK)
+    if (!statSync(path).isFile()) return false
+    const file = openSync(path, 'r')
+    try {
+      const start = Buffer.alloc(2)
+      readSync(file, start)
+      return start.toString('latin1') !== '#!'
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return false
+  }
 }
 
 /**
@@ -90,13 +158,11 @@ export function findLibrary(override, packageFolder = PACKAGE) {
 }
 
 /**
- * Go's runtime cannot be loaded into a musl process (golang/go#13492).
+ * Go's runtime cannot be loaded into a musl process (golang/go#13492, golang/go#54805).
  * @param {string} program the running Node
  */
-export function refuseMusl(program) {
-  if (process.platform === 'linux' && /\/ld-musl/.test(readElf(program)?.interpreter ?? '')) {
-    throw new LibraryError('this Node was built for musl (Alpine Linux), where a Go library cannot be loaded; use a Node built for glibc, such as the image node:20-slim')
-  }
+export function isMusl(program) {
+  return process.platform === 'linux' && /\/ld-musl/.test(readElf(program)?.interpreter ?? '')
 }
 
 /** @param {string} path */

@@ -54,7 +54,7 @@ export class Runtime extends EventEmitter {
     const native = await loadLibrary()
     // The library sees the environment of the process's start, never later changes.
     const text = JSON.stringify({ ...options, env: options.env ?? process.env, answers })
-    const { status, handle, data } = native.open(text)
+    const { status, handle, data } = await native.open(text)
     if (status < 0) throw replyError(status, data)
     try {
       return new Runtime(native, handle, onRequest)
@@ -66,7 +66,7 @@ export class Runtime extends EventEmitter {
 
   /**
    * Use Runtime.open.
-   * @param {import('./native.js').Native} native
+   * @param {import('./native.js').Library} native
    * @param {number} handle
    * @param {import('../index.js').RequestHandlers} onRequest
    */
