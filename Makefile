@@ -38,7 +38,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install wheel test-wheel clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install wheel test-wheel clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -48,9 +48,10 @@ help: ## Print this list
 build: $(LIB) build/libmcprt.so build/mcprt ## Build build/libmcprt.so.0 and build/mcprt
 
 # -extldflags: only mcprt_* is exported, under a soname that names the ABI.
+SO_FLAGS = "-s -w -extldflags \"'-Wl,--version-script=$(CURDIR)/capi/mcprt.map' -Wl,-soname,$(@F)\""
+
 $(LIB): $(GO_SOURCES) $(C_SOURCES)
-	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared \
-	  -ldflags "-s -w -extldflags \"'-Wl,--version-script=$(CURDIR)/capi/mcprt.map' -Wl,-soname,$(@F)\"" -o $@ ./capi
+	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared -ldflags $(SO_FLAGS) -o $@ ./capi
 	@rm -f build/libmcprt.so.h # cgo's own header is not the contract; include/mcprt.h is
 
 build/libmcprt.so: $(LIB)
@@ -58,6 +59,38 @@ build/libmcprt.so: $(LIB)
 
 build/mcprt: $(GO_SOURCES)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/mcprt
+
+# ---- other systems --------------------------------------------------------
+
+# Their compilers come from the system; macOS builds on macOS (.github/workflows/ci.yml).
+CROSS := build/cross
+
+cross: $(CROSS)/linux-arm64/libmcprt.so.0 $(CROSS)/linux-arm64/mcprt $(CROSS)/windows-amd64/mcprt.dll $(CROSS)/windows-amd64/mcprt.exe ## Build library and tool for linux/arm64 and windows/amd64 into build/cross
+
+need = @command -v $(1) >/dev/null || { echo '$@ needs $(1) (apt-get install $(2))' >&2; exit 1; }
+
+$(CROSS)/linux-arm64/libmcprt.so.0: $(GO_SOURCES) $(C_SOURCES)
+	$(call need,aarch64-linux-gnu-gcc,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) build -trimpath -buildmode=c-shared -ldflags $(SO_FLAGS) -o $@ ./capi
+	@rm -f $(@D)/libmcprt.so.h
+
+$(CROSS)/linux-arm64/mcprt: $(GO_SOURCES)
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/mcprt
+
+# -static: it needs no library of the compiler's. With libmcprt.dll.a a C program is linked.
+$(CROSS)/windows-amd64/mcprt.dll: $(GO_SOURCES) $(C_SOURCES)
+	$(call need,x86_64-w64-mingw32-gcc,gcc-mingw-w64-x86-64)
+	@mkdir -p $(@D)
+	CGO_ENABLED=1 GOOS=windows GOARCH=amd64 CC=x86_64-w64-mingw32-gcc $(GO) build -trimpath -buildmode=c-shared \
+	  -ldflags "-s -w -extldflags '-static -Wl,--out-implib,$(CURDIR)/$(@D)/libmcprt.dll.a'" -o $@ ./capi
+	@rm -f $(@D)/mcprt.h
+
+$(CROSS)/windows-amd64/mcprt.exe: $(GO_SOURCES)
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/mcprt
+
+test-cross: cross build/wine/ready ## Run the builds for other systems: arm64 under qemu, Windows under Wine, from C
+	$(call need,qemu-aarch64-static,qemu-user-static)
+	$(WINE) MCPRT_CROSS=$(CURDIR)/$(CROSS) $(GO) test -count=1 -run 'TestArm64|TestWindows' ./capi
 
 # ---- demo ----------------------------------------------------------------
 
@@ -140,7 +173,7 @@ conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAM
 test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider --ignore=examples/packages examples
 
-test-extra: sanitize test-browser test-gc test-hosts test-wheel test-wine ## Run what CI runs besides test: sanitize, browser, GC stress, a hundred hosts, the wheel, Windows under Wine
+test-extra: sanitize test-browser test-gc test-hosts test-wheel test-wine test-cross ## Run what CI runs besides test: sanitize, browser, GC stress, a hundred hosts, the wheel, Windows under Wine, other systems' builds
 
 test-deep: race fuzz lint ## Run what takes long or analyses: race, fuzz, lint
 

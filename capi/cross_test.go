@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // glibcFloor is the oldest glibc that the library can be loaded with. It comes from
@@ -134,4 +137,54 @@ func TestArm64(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWindows runs the library for windows/amd64 under Wine: what it exports, and a C
+// program with real servers.
+func TestWindows(t *testing.T) {
+	dir := crossed(t, "windows-amd64")
+	dll := filepath.Join(dir, "mcprt.dll")
+
+	_, table, found := strings.Cut(tool(t, "x86_64-w64-mingw32-objdump", "-p", dll), "[Ordinal/Name Pointer] Table\n")
+	if !found {
+		t.Fatal("objdump shows no table of exports")
+	}
+	var exports []string
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			break
+		}
+		// What C calls of Go is marked for export by cgo itself. Windows has no names that
+		// are common to all libraries of a process, so they meet nobody's.
+		if name := fields[len(fields)-1]; !strings.HasPrefix(name, "mcprtgo_") {
+			exports = append(exports, name)
+		}
+	}
+	slices.Sort(exports)
+	if want := declared(t); !slices.Equal(exports, want) {
+		t.Errorf("mcprt.dll exports\n%v\nthe header declares\n%v", exports, want)
+	}
+
+	work := t.TempDir() // Windows looks for libraries beside the program
+	program := filepath.Join(work, "wintest.exe")
+	tool(t, "x86_64-w64-mingw32-gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-static", "-I../include", "testdata/wintest.c", dll, "-o", program)
+	for _, file := range []string{"mcprt.dll", "mcprt.exe"} {
+		if err := os.Symlink(filepath.Join(dir, file), filepath.Join(work, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said, err := os.Create(filepath.Join(work, "said")) // a file: Wine's server outlives the program and would hold a pipe open
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "wine", program, `Z:`+strings.ReplaceAll(filepath.Join(work, "mcprt.exe"), "/", `\`))
+	cmd.Stdout, cmd.Stderr = said, said
+	err = cmd.Run()
+	if text, _ := os.ReadFile(said.Name()); err != nil || !strings.Contains(string(text), "all is well") {
+		t.Errorf("%v\n%s", err, text)
+	}
 }
