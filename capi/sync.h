@@ -66,6 +66,10 @@ static inline void mp_mutex_destroy(mp_mutex *m) { pthread_mutex_destroy(m); }
 static inline void mp_lock(mp_mutex *m) { pthread_mutex_lock(m); }
 static inline void mp_unlock(mp_mutex *m) { pthread_mutex_unlock(m); }
 
+#ifdef __APPLE__
+/* Its conditions know no clock but the one that can be set; they can wait for a while. */
+static inline void mp_cond_init(mp_cond *c) { pthread_cond_init(c, NULL); }
+#else
 static inline void mp_cond_init(mp_cond *c) {
   pthread_condattr_t attr;
   pthread_condattr_init(&attr);
@@ -73,6 +77,7 @@ static inline void mp_cond_init(mp_cond *c) {
   pthread_cond_init(c, &attr);
   pthread_condattr_destroy(&attr);
 }
+#endif
 static inline void mp_cond_destroy(mp_cond *c) { pthread_cond_destroy(c); }
 static inline void mp_cond_wake_all(mp_cond *c) { pthread_cond_broadcast(c); }
 
@@ -99,7 +104,20 @@ static inline mp_deadline mp_deadline_in(int32_t timeout_ms) {
 /* False once the deadline has passed. May wake for no reason. */
 static inline bool mp_cond_wait(mp_cond *c, mp_mutex *m, const mp_deadline *d) {
   if (d->never) return pthread_cond_wait(c, m), true;
+#ifdef __APPLE__
+  struct timespec left;
+  clock_gettime(CLOCK_MONOTONIC, &left);
+  left.tv_sec = d->at.tv_sec - left.tv_sec;
+  left.tv_nsec = d->at.tv_nsec - left.tv_nsec;
+  if (left.tv_nsec < 0) {
+    left.tv_nsec += 1000000000L;
+    left.tv_sec--;
+  }
+  if (left.tv_sec < 0) return false;
+  return pthread_cond_timedwait_relative_np(c, m, &left) != ETIMEDOUT;
+#else
   return pthread_cond_timedwait(c, m, &d->at) != ETIMEDOUT;
+#endif
 }
 
 #endif

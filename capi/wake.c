@@ -51,9 +51,23 @@ int mp_wake_dup_reader(const struct mp_wake *w) {
 #include <fcntl.h>
 #include <unistd.h>
 
+static bool open_pipe(int ends[2]) {
+#ifdef __APPLE__
+  /* Older systems have no pipe2: a fork between the calls may inherit the ends. */
+  if (pipe(ends) != 0) return false;
+  for (int i = 0; i < 2; i++) {
+    fcntl(ends[i], F_SETFD, FD_CLOEXEC);
+    fcntl(ends[i], F_SETFL, O_NONBLOCK);
+  }
+  return true;
+#else
+  return pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0;
+#endif
+}
+
 bool mp_wake_open(struct mp_wake *w) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
+  if (!open_pipe(ends)) return false;
   w->reader = ends[0];
   w->writer = ends[1];
   return true;
