@@ -16,6 +16,7 @@ NPM      ?= npm
 PREFIX   ?= /usr/local
 LIBDIR   ?= $(PREFIX)/lib
 FUZZTIME ?= 20s
+ROUNDS   ?= 9
 BROWSER  ?= $(firstword $(foreach program,chromium chromium-browser google-chrome,$(shell command -v $(program))))
 
 # Pinned tools; none of them becomes part of the product.
@@ -25,7 +26,9 @@ UV          := uv==0.13.9
 STAMPS      := build/stamps
 VENV        := .venv
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes
-LIB         := build/libmcprt.so.0
+OS_NAME     := $(shell uname)
+LIB         := build/$(if $(filter Darwin,$(OS_NAME)),libmcprt.0.dylib,libmcprt.so.0)
+LINKED      := build/$(if $(filter Darwin,$(OS_NAME)),libmcprt.dylib,libmcprt.so)
 
 GO_SOURCES := go.mod go.sum $(shell find capi core cmd internal -name '*.go') $(wildcard cmd/mcprt/tracepage/*)
 C_SOURCES  := include/mcprt.h $(shell find capi -name '*.[ch]') capi/mcprt.map
@@ -38,23 +41,28 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install wheel test-wheel clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install wheel test-wheel bench bench-build bench-check clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # ---- build ---------------------------------------------------------------
 
-build: $(LIB) build/libmcprt.so build/mcprt ## Build build/libmcprt.so.0 and build/mcprt
+build: $(LIB) $(LINKED) build/mcprt ## Build build/libmcprt.so.0 and build/mcprt
 
 # -extldflags: only mcprt_* is exported, under a soname that names the ABI.
+SHARED   = $(GO) build -modfile build/trimmed/go.mod -trimpath -buildmode=c-shared
 SO_FLAGS = "-s -w -extldflags \"'-Wl,--version-script=$(CURDIR)/capi/mcprt.map' -Wl,-soname,$(@F)\""
+DYLIB_FLAGS = "-s -w -extldflags '-Wl,-exported_symbol,_mcprt_* -Wl,-install_name,@rpath/$(@F)'"
 
-$(LIB): $(GO_SOURCES) $(C_SOURCES)
-	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared -ldflags $(SO_FLAGS) -o $@ ./capi
-	@rm -f build/libmcprt.so.h # cgo's own header is not the contract; include/mcprt.h is
+$(LIB): $(GO_SOURCES) $(C_SOURCES) build/trimmed/go.mod
+	CGO_ENABLED=1 $(SHARED) -ldflags $(if $(filter Darwin,$(OS_NAME)),$(DYLIB_FLAGS),$(SO_FLAGS)) -o $@ ./capi
+	@rm -f build/libmcprt.so.h build/libmcprt.0.h # cgo's own header is not the contract; include/mcprt.h is
 
-build/libmcprt.so: $(LIB)
+build/trimmed/go.mod: go.mod go.sum capi/trim.sh
+	GO=$(GO) capi/trim.sh
+
+$(LINKED): $(LIB)
 	ln -sf $(<F) $@
 
 build/mcprt: $(GO_SOURCES)
@@ -69,19 +77,19 @@ cross: $(CROSS)/linux-arm64/libmcprt.so.0 $(CROSS)/linux-arm64/mcprt $(CROSS)/wi
 
 need = @command -v $(1) >/dev/null || { echo '$@ needs $(1) (apt-get install $(2))' >&2; exit 1; }
 
-$(CROSS)/linux-arm64/libmcprt.so.0: $(GO_SOURCES) $(C_SOURCES)
+$(CROSS)/linux-arm64/libmcprt.so.0: $(GO_SOURCES) $(C_SOURCES) build/trimmed/go.mod
 	$(call need,aarch64-linux-gnu-gcc,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
-	CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) build -trimpath -buildmode=c-shared -ldflags $(SO_FLAGS) -o $@ ./capi
+	CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(SHARED) -ldflags $(SO_FLAGS) -o $@ ./capi
 	@rm -f $(@D)/libmcprt.so.h
 
 $(CROSS)/linux-arm64/mcprt: $(GO_SOURCES)
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/mcprt
 
 # -static: it needs no library of the compiler's. With libmcprt.dll.a a C program is linked.
-$(CROSS)/windows-amd64/mcprt.dll: $(GO_SOURCES) $(C_SOURCES)
+$(CROSS)/windows-amd64/mcprt.dll: $(GO_SOURCES) $(C_SOURCES) build/trimmed/go.mod
 	$(call need,x86_64-w64-mingw32-gcc,gcc-mingw-w64-x86-64)
 	@mkdir -p $(@D)
-	CGO_ENABLED=1 GOOS=windows GOARCH=amd64 CC=x86_64-w64-mingw32-gcc $(GO) build -trimpath -buildmode=c-shared \
+	CGO_ENABLED=1 GOOS=windows GOARCH=amd64 CC=x86_64-w64-mingw32-gcc $(SHARED) \
 	  -ldflags "-s -w -extldflags '-static -Wl,--out-implib,$(CURDIR)/$(@D)/libmcprt.dll.a'" -o $@ ./capi
 	@rm -f $(@D)/mcprt.h
 
@@ -94,7 +102,7 @@ test-cross: cross build/wine/ready ## Run the builds for other systems: arm64 un
 
 # ---- demo ----------------------------------------------------------------
 
-build/demo-c: examples/c/demo.c examples/c/json.h include/mcprt.h build/libmcprt.so
+build/demo-c: examples/c/demo.c examples/c/json.h include/mcprt.h $(LINKED)
 	$(CC) $(C_WARNINGS) -O2 $< -Iinclude -Lbuild -lmcprt -o $@
 
 # A newcomer writes `npm install mcprt`; here the package of this tree takes its place.
@@ -133,7 +141,7 @@ $(STAMPS)/testservers-node: testservers/package.json testservers/package-lock.js
 build/gosdk-server: testservers/gosdk/main.go testservers/gosdk/go.mod testservers/gosdk/go.sum
 	cd testservers/gosdk && $(GO) build -trimpath -o ../../$@ .
 
-build/real_test: testservers/real_test.c examples/c/json.h include/mcprt.h build/libmcprt.so
+build/real_test: testservers/real_test.c examples/c/json.h include/mcprt.h $(LINKED)
 	$(CC) $(C_WARNINGS) -g $< -Iinclude -Lbuild -lmcprt -o $@
 
 # ---- test ----------------------------------------------------------------
@@ -164,7 +172,7 @@ $(STAMPS)/suite-%: examples/conformance/suite-%/package.json examples/conformanc
 	cd $(<D) && $(NPM) ci --silent
 	@touch $@
 
-build/conformance-c: examples/conformance/c/client.c examples/c/json.h include/mcprt.h build/libmcprt.so
+build/conformance-c: examples/conformance/c/client.c examples/c/json.h include/mcprt.h $(LINKED)
 	$(CC) $(C_WARNINGS) -O2 $< -Iinclude -Lbuild -lmcprt -o $@
 
 conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAMPS)/suite-0.1 ## Run the official MCP conformance suite from C, Python and Node, and print one table
@@ -236,12 +244,59 @@ lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what stati
 	cd bindings/python && ../../$(VENV)/bin/python -m mypy
 	cd bindings/node && $(NPM) run types
 
-lock: ## Resolve the versions of the test servers anew
+lock: ## Resolve the versions of the test servers and of the benchmark's Python clients anew
 	cd testservers && rm -f package-lock.json && $(NPM) install --package-lock-only
 	$(PYTHON) -m venv build/lock-venv
 	build/lock-venv/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
-	cd testservers && ../build/lock-venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.txt requirements.in
+	for dir in testservers bench/python; do (cd $$dir && $(CURDIR)/build/lock-venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.txt requirements.in); done
+
+# ---- benchmarks -----------------------------------------------------------
+
+# oh-my-pi's agent is used as source: it is unpacked over its dependencies, without its native part.
+OMP := @oh-my-pi/pi-coding-agent@18.3.4
+OMP_SHA512 := ee5a94c516e9992e75bed392ba5e2367f548be4a5450d4d4cff23440853be62b52ceac12b3beba089e3f787e47979e10548d7f1adfdb483ad5fcc0be41fe6778
+
+bench-build: build build/bench/mcprt-c build/bench/mockserver build/bench/raw $(STAMPS)/bench-go $(STAMPS)/bench-python $(STAMPS)/bench-node ## Build the benchmark and install the clients that it compares
+
+build/bench/%: bench/server/%.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra -static $< -o $@
+
+build/bench/raw: bench/raw/raw.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra $< -o $@ -lpthread
+
+build/bench/mcprt-c: bench/c/mcprt.c examples/c/json.h include/mcprt.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O2 -Wall -Wextra $< -Iinclude -o $@ -ldl
+
+$(STAMPS)/bench-go: $(shell find bench/go -type f)
+	@mkdir -p $(@D) build/bench
+	cd bench/go && $(GO) build -o ../../build/bench/ ./cmd/...
+	@touch $@
+
+$(STAMPS)/bench-python: bench/python/requirements.txt
+	@mkdir -p $(@D) build/bench
+	$(PYTHON) -m venv build/bench/venv
+	build/bench/venv/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+$(STAMPS)/bench-node: bench/node/package.json bench/node/package-lock.json bench/node/omp/package.json bench/node/omp/package-lock.json $(STAMPS)/node
+	@mkdir -p $(@D) build/bench
+	cd bench/node && $(NPM) ci --silent --ignore-scripts
+	cd bench/node/omp && $(NPM) install --silent --no-save --no-audit --no-fund --ignore-scripts --omit=optional --legacy-peer-deps # not ci: an optional part was never published
+	cd build/bench && $(NPM) pack --silent $(OMP) && echo '$(OMP_SHA512)  oh-my-pi-pi-coding-agent-18.3.4.tgz' | sha512sum --check --quiet
+	mkdir -p bench/node/omp/node_modules/@oh-my-pi/pi-coding-agent
+	tar xzf build/bench/oh-my-pi-pi-coding-agent-18.3.4.tgz -C bench/node/omp/node_modules/@oh-my-pi/pi-coding-agent --strip-components 1
+	@touch $@
+
+bench: bench-build ## Measure this library beside other clients, in nine interleaved rounds, and print the tables
+	rm -f build/bench/results.jsonl
+	bench/run.py --rounds $(ROUNDS) --out build/bench/results.jsonl
+
+bench-check: ## Hold the last run of bench against the bounds; fails when one is missed
+	bench/run.py --check --out build/bench/results.jsonl
 
 # ---- install, clean ------------------------------------------------------
 
@@ -270,9 +325,10 @@ install: build ## Install into DESTDIR and PREFIX (/usr/local)
 
 # ---- packages ------------------------------------------------------------
 
-wheel: build $(STAMPS)/python ## Build the Python wheel, with the library inside, and the sdist into dist/
-	rm -f dist/mcprt-*.whl dist/mcprt-*.tar.gz
+wheel: build $(STAMPS)/python ## Build the Python wheels, with the library or (for musl) the tool inside, and the sdist into dist/
+	rm -rf dist/mcprt-*.whl dist/mcprt-*.tar.gz dist/musl
 	cd bindings/python && ../../$(VENV)/bin/python -m hatchling build -t wheel -t sdist -d ../../dist
+	cd bindings/python && MCPRT_WHEEL=musl ../../$(VENV)/bin/python -m hatchling build -t wheel -d ../../dist/musl
 
 test-wheel: wheel ## Install the wheel into an empty venv and use it there
 	MCPRT_DIST=$(CURDIR)/dist $(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages

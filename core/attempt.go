@@ -256,14 +256,25 @@ func (m *Manager) relist(s *server, sess *hold, gen uint64, entry *config.Entry)
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
+	if err := m.fetchTools(ctx, s, sess, gen, entry); err != nil {
+		m.fire(s, event{kind: evRelistFailed, gen: gen, err: fault.From(err)})
+	}
+}
+
+// fetchTools gets the list, and makes it the server's. One list follows the other, so that the
+// one that was asked for last is the one that stays.
+func (m *Manager) fetchTools(ctx context.Context, s *server, sess *hold, gen uint64, entry *config.Entry) error {
+	if err := s.listing.Acquire(ctx, 1); err != nil {
+		return fault.From(err)
+	}
+	defer s.listing.Release(1)
 	list, err := m.listTools(ctx, sess, entry.Name)
 	if err != nil {
-		m.fire(s, event{kind: evRelistFailed, gen: gen, err: fault.From(err)})
-		return
+		return err
 	}
 	tools := newToolSet(list.Tools, time.Now(), list.TTLMs)
 	if m.fire(s, event{kind: evRelisted, gen: gen, tools: tools, drift: m.compare(entry, tools)}).stale {
-		return
+		return nil
 	}
 	if resolved, err := m.resolveKnown(entry); err == nil {
 		m.guard(func() {
@@ -272,6 +283,7 @@ func (m *Manager) relist(s *server, sess *hold, gen uint64, entry *config.Entry)
 			}
 		})
 	}
+	return nil
 }
 
 // handler takes what one attempt's session sends by itself.

@@ -21,8 +21,8 @@ var remoteKinds = map[string]struct{ method, member string }{
 	"prompts":           {"prompts/list", "prompts"},
 }
 
-// listVerb gives tools and servers from the snapshot, never from the network;
-// resources, templates and prompts come from the servers.
+// listVerb gives tools and servers from the snapshot, and from the network only where
+// the request says "refresh"; resources, templates and prompts come from the servers.
 func (m *Manager) listVerb(ctx context.Context, req []byte) (Reply, error) {
 	var r listRequest
 	if err := parseRequest(req, &r); err != nil {
@@ -35,19 +35,33 @@ func (m *Manager) listVerb(ctx context.Context, req []byte) (Reply, error) {
 	if r.Server != "" && snap.index[r.Server] == nil {
 		return Reply{}, m.unknownServer(snap, r.Server)
 	}
+	tail := []byte(`}`)
+	if r.Refresh {
+		if r.Kind != "" && r.Kind != "tools" {
+			return Reply{}, fault.New(fault.InvalidRequest, "", `"refresh" is for tools; servers are always as they are now, and %s are asked for each time`, r.Kind)
+		}
+		failed, err := m.refreshTools(ctx, r.Server)
+		if err != nil {
+			return Reply{}, err
+		}
+		snap, tail = m.snap.Load(), append(appendNamed(nil, "errors", encode(failed)), '}')
+		if r.Server != "" && snap.index[r.Server] == nil {
+			return Reply{}, m.unknownServer(snap, r.Server)
+		}
+	}
 	b := appendRevision(nil, snap.rev)
 	switch r.Kind {
 	case "", "tools", "servers":
 		if r.IfRevision != nil && *r.IfRevision == snap.rev {
-			return Reply{Body: append(b, `,"unchanged":true}`...)}, nil
+			return Reply{Body: append(append(b, `,"unchanged":true`...), tail...)}, nil
 		}
 	}
 	switch r.Kind {
 	case "", "tools":
 		if r.Server == "" && r.Names == nil && r.Search == "" {
-			return Reply{Head: append(b, `,"tools":`...), Body: snap.allTools(), Tail: []byte(`}`)}, nil
+			return Reply{Head: append(b, `,"tools":`...), Body: snap.allTools(), Tail: tail}, nil
 		}
-		return Reply{Body: append(appendNamed(b, "tools", appendTools(nil, r.pick(snap))), '}')}, nil
+		return Reply{Body: append(appendNamed(b, "tools", appendTools(nil, r.pick(snap))), tail...)}, nil
 	case "servers":
 		servers := snap.servers
 		if r.Server != "" {
@@ -99,15 +113,13 @@ func (t *tool) matches(words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// listRemote asks one server, which is waited for, or every ready one, for a
-// list. Each item gets a "server" member in front; the rest is as it was sent.
-// One server's failure does not lose the others' items.
-func (m *Manager) listRemote(ctx context.Context, snap *Snapshot, only, method, member string) ([]byte, map[string]*fault.Error, error) {
-	var views []*serverView
+// askAll lets ask run at one server, which is waited for, or at every ready one. A
+// failure at one of several is in errs, at its view's place, and loses nobody else's answer.
+func askAll[T any](ctx context.Context, m *Manager, snap *Snapshot, only string, ask func(context.Context, *serverView) (T, error)) (views []*serverView, got []T, errs []*fault.Error, err error) {
 	if only != "" {
 		v, _, err := m.await(ctx, only, time.Time{})
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		views = []*serverView{v}
 	} else {
@@ -117,8 +129,7 @@ func (m *Manager) listRemote(ctx context.Context, snap *Snapshot, only, method, 
 			}
 		}
 	}
-	lists := make([]*session.ItemList, len(views))
-	errs := make([]*fault.Error, len(views))
+	got, errs = make([]T, len(views)), make([]*fault.Error, len(views))
 	var group errgroup.Group
 	group.SetLimit(16)
 	for i, v := range views {
@@ -130,24 +141,58 @@ func (m *Manager) listRemote(ctx context.Context, snap *Snapshot, only, method, 
 					ctx, end = context.WithTimeout(ctx, timeout)
 					defer end()
 				}
-				items, err := v.session.List(ctx, method, member)
-				if err != nil {
+				var err error
+				if got[i], err = ask(ctx, v); err != nil {
 					errs[i] = v.clean.fault(err)
-					return
 				}
-				lists[i] = items
 			})
 			return nil
 		})
 	}
 	_ = group.Wait() // each failure is in errs
-	out, failed := []byte{'['}, map[string]*fault.Error{}
+	if only != "" && errs[0] != nil {
+		return nil, nil, nil, errs[0]
+	}
+	return views, got, errs, nil
+}
+
+// refreshTools asks for tools anew, as a host does that does not trust its servers to say when
+// they change.
+func (m *Manager) refreshTools(ctx context.Context, only string) (failed map[string]*fault.Error, err error) {
+	views, _, errs, err := askAll(ctx, m, m.snap.Load(), only, func(ctx context.Context, v *serverView) (none struct{}, err error) {
+		m.mu.Lock()
+		s := m.servers[v.name]
+		m.mu.Unlock()
+		if s == nil || v.session == nil {
+			return none, nil // it was removed meanwhile
+		}
+		return none, m.fetchTools(ctx, s, v.session, v.gen, v.entry)
+	})
+	return failures(views, errs), err
+}
+
+func failures(views []*serverView, errs []*fault.Error) map[string]*fault.Error {
+	failed := map[string]*fault.Error{}
 	for i, v := range views {
 		if errs[i] != nil {
-			if only != "" {
-				return nil, nil, errs[i]
-			}
 			failed[v.name] = errs[i]
+		}
+	}
+	return failed
+}
+
+// listRemote asks one server, or every ready one, for a list. Each item gets a "server"
+// member in front; the rest is as it was sent.
+func (m *Manager) listRemote(ctx context.Context, snap *Snapshot, only, method, member string) ([]byte, map[string]*fault.Error, error) {
+	views, lists, errs, err := askAll(ctx, m, snap, only, func(ctx context.Context, v *serverView) (*session.ItemList, error) {
+		return v.session.List(ctx, method, member)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	out := []byte{'['}
+	for i, v := range views {
+		if errs[i] != nil {
 			continue
 		}
 		for _, item := range lists[i].Items {
@@ -168,5 +213,5 @@ func (m *Manager) listRemote(ctx context.Context, snap *Snapshot, only, method, 
 			out = append(out, '}')
 		}
 	}
-	return append(out, ']'), failed, nil
+	return append(out, ']'), failures(views, errs), nil
 }

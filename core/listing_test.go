@@ -55,6 +55,55 @@ func TestListTools(t *testing.T) {
 	})
 }
 
+// TestRefresh: tools are asked for anew where the host says so; a server that fails keeps
+// what it had, and is named.
+func TestRefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := mcptest.NewMemory(mcptest.Script{Tools: []string{mcptest.Tool("old")}, ListDelay: time.Second}), mcptest.NewMemory(mcptest.Script{Tools: []string{mcptest.Tool("old")}})
+		r := newRig(t, servers{"a": a, "b": b, "off": mcptest.NewMemory(mcptest.Script{ExitAtStart: new(int)})}, map[string]any{"limits": map[string]any{"tools": 2}})
+		rev := r.must(VerbConnect, `{"startupTimeoutMs":0}`).obj["revision"]
+		r.must(VerbDisconnect, `{"server":"off"}`)
+		a.ReplaceTools([]string{mcptest.Tool("new")})
+		b.ReplaceTools([]string{mcptest.Tool("1"), mcptest.Tool("2"), mcptest.Tool("3")}) // too many
+		if got := r.must(VerbList, `{}`).names("tools"); !slices.Equal(got, []string{"mcp_a_old", "mcp_b_old"}) {
+			t.Errorf("without: %v", got)
+		}
+		began := time.Now()
+		got := r.must(VerbList, fmt.Sprintf(`{"refresh":true,"ifRevision":%v}`, rev))
+		if !slices.Equal(got.names("tools"), []string{"mcp_a_new", "mcp_b_old"}) || time.Since(began) != time.Second {
+			t.Errorf("after %v: %s", time.Since(began), got.raw)
+		}
+		if e := got.obj["errors"].(map[string]any); len(e) != 1 || e["b"] == nil {
+			t.Errorf("errors: %v", e)
+		}
+		synctest.Wait()
+		if n := r.host.of("tools_changed"); n[len(n)-1]["revision"] != got.obj["revision"] {
+			t.Errorf("announced %v", n[len(n)-1])
+		}
+		if got := r.must(VerbList, `{"refresh":true,"server":"a"}`); !slices.Equal(got.names("tools"), []string{"mcp_a_new"}) || len(got.obj["errors"].(map[string]any)) != 0 {
+			t.Errorf("one server: %s", got.raw)
+		}
+		if got := r.do(VerbList, `{"refresh":true,"server":"b"}`); !strings.Contains(got.raw, "limits.tools") {
+			t.Errorf("one that fails: %s", got.raw)
+		}
+		if got := r.do(VerbList, `{"refresh":true,"server":"a","timeoutMs":300}`); got.st != ETimeout {
+			t.Errorf("in its own time: %s", got.raw)
+		}
+		if got := r.do(VerbList, `{"refresh":true,"kind":"servers"}`); got.code() != "invalid_request" {
+			t.Errorf("servers: %s", got.raw)
+		}
+		// Two at once: the second begins when the first is over, and its answer stays.
+		first, _ := r.begin(VerbList, `{"refresh":true,"server":"a"}`)
+		synctest.Wait()
+		a.ReplaceTools([]string{mcptest.Tool("newest")})
+		second, _ := r.begin(VerbList, `{"refresh":true,"server":"a"}`)
+		if a, b := <-first, <-second; !slices.Equal(b.names("tools"), []string{"mcp_a_newest"}) {
+			t.Errorf("%s, then %s", a.raw, b.raw)
+		}
+		r.m.Close(0)
+	})
+}
+
 // TestListOfServers: resources, templates and prompts come from the servers, as
 // they sent them, page after page, and one that fails loses nobody else's.
 func TestListOfServers(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/mcprt/mcprt/core/auth"
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/lazy"
 	"github.com/mcprt/mcprt/core/session"
 	"github.com/mcprt/mcprt/core/trace"
 )
@@ -138,7 +138,7 @@ const (
 )
 
 var (
-	prefixForm  = regexp.MustCompile(`^[A-Za-z0-9_-]{0,16}$`)
+	prefixForm  = lazy.Regexp(`^[A-Za-z0-9_-]{0,16}$`)
 	answerKinds = []string{"elicitation", "sampling", "roots", "authorization", "input"}
 )
 
@@ -288,7 +288,7 @@ func (o *Options) readLimits(r *optionReader) {
 	r.object("toolNames", func(r *optionReader) {
 		n := &o.ToolNames
 		if raw := r.get("prefix"); raw != nil {
-			if s, ok := text(raw); ok && prefixForm.MatchString(s) {
+			if s, ok := text(raw); ok && prefixForm().MatchString(s) {
 				n.Prefix = s
 			} else {
 				r.wrong("prefix", "a string", "a string of at most 16 of the characters A-Z a-z 0-9 _ -", raw)

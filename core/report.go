@@ -259,6 +259,7 @@ type listRequest struct {
 	Format     string   `json:"format"`
 	IfRevision *uint64  `json:"ifRevision"`
 	Search     string   `json:"search"`
+	Refresh    bool     `json:"refresh"`
 }
 
 func appendRevision(b []byte, rev uint64) []byte {

@@ -38,11 +38,12 @@ type server struct {
 	timer    *time.Timer         // evRetry or evRelistAgain
 	idle     *time.Timer         // looks whether a lazy server may stop
 	slots    *semaphore.Weighted // for its calls; nil: no limit
+	listing  *semaphore.Weighted // one tools/list at a time
 	counters *counters           // of all its sessions
 }
 
 func newServer(e *config.Entry) *server {
-	s := &server{name: e.Name, changed: make(chan struct{}), counters: &counters{}}
+	s := &server{name: e.Name, changed: make(chan struct{}), counters: &counters{}, listing: semaphore.NewWeighted(1)}
 	s.use(e)
 	return s
 }

@@ -93,11 +93,11 @@ func (h *hold) Start(c *session.Call) (cancel func()) {
 	if h.hub == nil {
 		return h.Session.Start(c)
 	}
-	h.hub.asked.Store(h) // what the server asks now is most likely about this call
-	own := *c
+	h.hub.asked.Store(h)    // what the server asks now is most likely about this call
+	own, done := *c, c.Done // not c itself: it stays on its caller's stack
 	own.Done = func(result []byte, err error) {
 		h.mu.Lock()
-		delete(h.calls, c)
+		delete(h.calls, &own)
 		left := h.left
 		if h.quiet != nil && len(h.calls) == 0 {
 			close(h.quiet)
@@ -109,26 +109,26 @@ func (h *hold) Start(c *session.Call) (cancel func()) {
 			e.Server = h.handler.at.entry.Name
 			err = e
 		}
-		c.Done(result, err)
+		done(result, err)
 	}
 	h.mu.Lock()
 	if h.left {
 		h.mu.Unlock()
 		e := fault.New(fault.Closed, fault.StageSend, "the connection to server %q was closed", h.handler.at.entry.Name)
 		e.Server = h.handler.at.entry.Name
-		c.Done(nil, session.Unwritten(e))
+		done(nil, session.Unwritten(e))
 		return func() {}
 	}
 	if h.calls == nil {
 		h.calls = map[*session.Call]func(){}
 	}
-	h.calls[c] = func() {}
+	h.calls[&own] = func() {}
 	h.mu.Unlock()
 	cancel = h.Session.Start(&own)
 	h.mu.Lock()
 	left := h.left
-	if _, runs := h.calls[c]; runs {
-		h.calls[c] = cancel
+	if _, runs := h.calls[&own]; runs {
+		h.calls[&own] = cancel
 	}
 	h.mu.Unlock()
 	if left { // meanwhile

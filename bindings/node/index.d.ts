@@ -444,6 +444,8 @@ export interface ListOptions extends Abortable {
   names?: string[]
   ifRevision?: number
   search?: string
+  /** Tools only: asks the server, or every ready one, for its tools anew first; `errors` has those that failed. */
+  refresh?: boolean
   timeoutMs?: number
 }
 

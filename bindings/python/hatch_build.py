@@ -1,7 +1,11 @@
-"""Puts the shared library and the command line tool of a checkout into the wheel, under the platform tag that they need."""
+"""Puts the shared library and the command line tool of a checkout into the wheel, under the platform tag that they need.
+
+``MCPRT_WHEEL=musl`` makes the wheel for musl, where the tool does the work of the library: it has the tool alone.
+"""
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import sys
@@ -27,10 +31,12 @@ class Hook(BuildHookInterface):  # type: ignore[type-arg]
         # An editable install finds the checkout's build itself, and an sdist has no build: the user names a library.
         if version == "editable" or not (build / LIBRARY).exists() or sys.platform != "linux":
             return
-        major, minor = glibc_floor(build / LIBRARY)
         build_data["pure_python"] = False
+        build_data["force_include"] = {str(build / "mcprt"): "mcprt/_bin/mcprt"}
+        if os.environ.get("MCPRT_WHEEL") == "musl":
+            # The tool is static: any musl does, and 1.1 is the oldest that has a tag.
+            build_data["tag"] = f"py3-none-musllinux_1_1_{platform.machine()}"
+            return
+        major, minor = glibc_floor(build / LIBRARY)
         build_data["tag"] = f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
-        build_data["force_include"] = {
-            str(build / LIBRARY): f"mcprt/{LIBRARY}",
-            str(build / "mcprt"): "mcprt/_bin/mcprt",
-        }
+        build_data["force_include"][str(build / LIBRARY)] = f"mcprt/{LIBRARY}"

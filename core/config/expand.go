@@ -2,9 +2,10 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 // expander expands the variables in one string, in a single pass: what a
@@ -42,39 +43,39 @@ type expansion struct {
 type usedVariable struct{ name, value string }
 
 var (
-	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	variableName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	// hostForms are prefixes that only the tool they were written for can answer.
-	dollarForm = regexp.MustCompile(`\$\{[A-Za-z_]`)
+	dollarForm = lazy.Regexp(`\$\{[A-Za-z_]`)
 	// foreignBrace is a {env:…} or {file:…} that no $ stands before.
-	foreignBrace = regexp.MustCompile(`(^|[^$])\{(env|file):`)
-	bareForm     = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*`)
-	bareAfter    = regexp.MustCompile(`^\$\$[A-Za-z0-9_]*`)
-	anyBare      = regexp.MustCompile(`\$[A-Za-z_]`)
-	anyPercent   = regexp.MustCompile(`%[A-Za-z_][A-Za-z0-9_()]*%`)
-	percentForm  = regexp.MustCompile(`^%[A-Za-z_][A-Za-z0-9_()]*%`)
+	foreignBrace = lazy.Regexp(`(^|[^$])\{(env|file):`)
+	bareForm     = lazy.Regexp(`^\$[A-Za-z_][A-Za-z0-9_]*`)
+	bareAfter    = lazy.Regexp(`^\$\$[A-Za-z0-9_]*`)
+	anyBare      = lazy.Regexp(`\$[A-Za-z_]`)
+	anyPercent   = lazy.Regexp(`%[A-Za-z_][A-Za-z0-9_()]*%`)
+	percentForm  = lazy.Regexp(`^%[A-Za-z_][A-Za-z0-9_()]*%`)
 	// foreignWhole is a value that is nothing but a variable in another dialect, or a path
 	// that begins with one: of a shell, of PowerShell, of Windows. Other parts of values may
 	// mean what they say.
-	foreignWhole = regexp.MustCompile(`^(?:(?i:bearer|basic|token) )?(?:\$env:[A-Za-z_]\w*|\$[A-Z][A-Z0-9_]+|%[A-Z][A-Z0-9_]+%)(?:[/\\].*)?$`)
-	hostForms    = regexp.MustCompile(`^(command|config|promptString):`)
+	foreignWhole = lazy.Regexp(`^(?:(?i:bearer|basic|token) )?(?:\$env:[A-Za-z_]\w*|\$[A-Z][A-Z0-9_]+|%[A-Z][A-Z0-9_]+%)(?:[/\\].*)?$`)
+	hostForms    = lazy.Regexp(`^(command|config|promptString):`)
 )
 
 // in says whether s holds a variable, as far as its form tells.
 func (v VarSyntax) in(s string) bool {
 	return v.Dollar && strings.Contains(s, "${") || v.Braces && (strings.Contains(s, "{env:") || strings.Contains(s, "{file:")) ||
-		v.Bare && anyBare.MatchString(s) || v.Percent && anyPercent.MatchString(s)
+		v.Bare && anyBare().MatchString(s) || v.Percent && anyPercent().MatchString(s)
 }
 
 func (x *expander) expand(s string) expansion {
 	var out expansion
 	var b strings.Builder
-	if !x.syntax.Braces && foreignBrace.MatchString(s) {
+	if !x.syntax.Braces && foreignBrace().MatchString(s) {
 		out.warn("literal_variable", "{env:…} and {file:…} are not expanded in this file's dialect; write ${NAME}")
 	}
-	if !x.syntax.Dollar && dollarForm.MatchString(s) {
+	if !x.syntax.Dollar && dollarForm().MatchString(s) {
 		out.warn("literal_variable", "${…} is not expanded here in this file's dialect; it was kept as it is")
 	}
-	if !x.syntax.Bare && foreignWhole.MatchString(s) {
+	if !x.syntax.Bare && foreignWhole().MatchString(s) {
 		advice := "it was kept as it is"
 		if x.syntax.Dollar {
 			advice = "write ${NAME} if a variable is meant"
@@ -88,14 +89,14 @@ func (x *expander) expand(s string) expansion {
 		switch {
 		case x.syntax.Bare && strings.HasPrefix(rest, "$$") && !strings.HasPrefix(rest, "$${"):
 			b.WriteString("$$") // "pa$$word" is no variable
-			i += len(bareAfter.FindString(rest))
-			b.WriteString(bareAfter.FindString(rest)[len("$$"):])
-		case x.syntax.Bare && bareForm.MatchString(rest):
-			form := bareForm.FindString(rest)
+			i += len(bareAfter().FindString(rest))
+			b.WriteString(bareAfter().FindString(rest)[len("$$"):])
+		case x.syntax.Bare && bareForm().MatchString(rest):
+			form := bareForm().FindString(rest)
 			b.WriteString(x.value(form[1:], &out))
 			i += len(form)
-		case x.syntax.Percent && x.windows && percentForm.MatchString(rest):
-			form := percentForm.FindString(rest)
+		case x.syntax.Percent && x.windows && percentForm().MatchString(rest):
+			form := percentForm().FindString(rest)
 			b.WriteString(x.value(form[1:len(form)-1], &out))
 			i += len(form)
 		case x.syntax.Dollar && strings.HasPrefix(rest, "$${"):
@@ -174,7 +175,7 @@ func (x *expander) dollar(form string, out *expansion) string {
 	if path, ok := strings.CutPrefix(inner, "file:"); ok && x.syntax.DollarFile {
 		return x.content(path, out)
 	}
-	if hostForms.MatchString(inner) {
+	if hostForms().MatchString(inner) {
 		out.fail("unsupported_variable", "%s can be answered only by the editor it was written for; write the value, or an environment variable", shown(form))
 		return ""
 	}
@@ -184,7 +185,7 @@ func (x *expander) dollar(form string, out *expansion) string {
 			return value
 		}
 	}
-	if !variableName.MatchString(name) {
+	if !variableName().MatchString(name) {
 		out.warn("literal_variable", "%s is no variable that mcprt knows; it was kept as it is", shown(form))
 		return form
 	}

@@ -3,9 +3,10 @@ package config
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 // A host that has a web search or a browser of its own does not want a server for
@@ -20,7 +21,7 @@ const (
 )
 
 var (
-	exaKeyForm = regexp.MustCompile(exaKeyParam + `([^&\s]+)`)
+	exaKeyForm = lazy.Regexp(exaKeyParam + `([^&\s]+)`)
 
 	browserNames    = []string{"puppeteer", "playwright", "browserbase", "browser-tools", "browser-use", "browser"}
 	browserHosts    = []string{"browserbase.com", "browser-use.com"}
@@ -91,7 +92,7 @@ func (d *discovery) expanded(e *Entry) *Server {
 // exaKey finds the key in the URL, in the arguments, or in the environment.
 func exaKey(s *Server) string {
 	for _, text := range append([]string{s.URL}, s.Args...) {
-		if m := exaKeyForm.FindStringSubmatch(text); m != nil {
+		if m := exaKeyForm().FindStringSubmatch(text); m != nil {
 			if key, err := url.QueryUnescape(m[1]); err == nil {
 				return key
 			}

@@ -76,7 +76,7 @@ func (n *Node) withAbsoluteFiles(dir, home string) *Node {
 		if c.Kind != KindString || !strings.Contains(c.Text, "{file:") {
 			return
 		}
-		c.Text = fileForm.ReplaceAllStringFunc(c.Text, func(form string) string {
+		c.Text = fileForm().ReplaceAllStringFunc(c.Text, func(form string) string {
 			return "{file:" + absolute(form[len("{file:"):len(form)-1], dir, home) + "}"
 		})
 	})

@@ -231,7 +231,7 @@ func (m *mapper) envVars(s *Server, v *Node, key string) {
 	}
 	list, _ := m.strings(&names, key)
 	for _, name := range list {
-		if !variableName.MatchString(name) {
+		if !variableName().MatchString(name) {
 			m.ignore(key, v.Pos, "%s holds %q, which is no name of a variable; it is ignored", key, clip(name))
 			continue
 		}

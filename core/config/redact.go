@@ -10,6 +10,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/goccy/go-json"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 )
 
 // secretName matches names of flags, variables and headers whose value is a secret.
-var secretName = regexp.MustCompile(`(?i)(token|secret|passw(or)?d|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|credentials?|authorization|auth|bearer|\bpat|signature|cookie|assertion|key)(pem)?$`)
+var secretName = lazy.Regexp(`(?i)(token|secret|passw(or)?d|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|credentials?|authorization|auth|bearer|\bpat|signature|cookie|assertion|key)(pem)?$`)
 
 // Redact gives a config as it may be shown: values of env and headers, user info
 // and query values of URLs, secrets of oauth, and what follows a flag such as
@@ -49,7 +51,7 @@ func Redact(s Server) Server {
 func redactOAuth(name string, value any) any {
 	switch v := value.(type) {
 	case string:
-		if secretName.MatchString(name) {
+		if secretName().MatchString(name) {
 			return mask
 		}
 		if strings.Contains(v, "://") {
@@ -83,13 +85,13 @@ func redactURL(s string) string {
 	}
 	// The last @ ends the user info; a password may hold / or ? unescaped, so an
 	// @ behind them hides all that is before it.
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 && (at < end || strings.Contains(rest[:end], ":") && !hostPort.MatchString(rest[:end])) {
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 && (at < end || strings.Contains(rest[:end], ":") && !hostPort().MatchString(rest[:end])) {
 		rest = mask + rest[at:]
 	}
 	return before + "://" + redactQuery(rest)
 }
 
-var hostPort = regexp.MustCompile(`^(\[[^\]]*\]|[^:\[\]]*)(:\d*)?$`)
+var hostPort = lazy.Regexp(`^(\[[^\]]*\]|[^:\[\]]*)(:\d*)?$`)
 
 func redactQuery(s string) string {
 	i := strings.IndexByte(s, '?')
@@ -98,12 +100,12 @@ func redactQuery(s string) string {
 			return s
 		}
 	}
-	return s[:i+1] + queryValue.ReplaceAllString(s[i+1:], "$1="+mask)
+	return s[:i+1] + queryValue().ReplaceAllString(s[i+1:], "$1="+mask)
 }
 
-var queryValue = regexp.MustCompile(`([^=&#;]+)=[^&#]*`)
+var queryValue = lazy.Regexp(`([^=&#;]+)=[^&#]*`)
 
-var flagName = regexp.MustCompile(`^--?[A-Za-z][\w.-]*$`)
+var flagName = lazy.Regexp(`^--?[A-Za-z][\w.-]*$`)
 
 // redactArgs masks the values of secret-like flags, NAME=value, "Name: value"
 // and URLs.
@@ -124,12 +126,12 @@ func argSecrets(args []string) (secrets []string) {
 	return secrets
 }
 
-var assignment = regexp.MustCompile(`(?s)^(-{0,2}[A-Za-z][\w.-]*)(=|:\s*)(.+)$`)
+var assignment = lazy.Regexp(`(?s)^(-{0,2}[A-Za-z][\w.-]*)(=|:\s*)(.+)$`)
 
 // splitSecret gives argument i as it may be shown, and the secrets in it.
 func splitSecret(args []string, i int) (shown string, secrets []string) {
 	arg := args[i]
-	if i > 0 && flagName.MatchString(args[i-1]) && secretName.MatchString(args[i-1]) && !flagName.MatchString(arg) {
+	if i > 0 && flagName().MatchString(args[i-1]) && secretName().MatchString(args[i-1]) && !flagName().MatchString(arg) {
 		return mask, []string{arg}
 	}
 	if strings.Contains(arg, "://") {
@@ -137,15 +139,15 @@ func splitSecret(args []string, i int) (shown string, secrets []string) {
 			return masked, append(urlSecrets(arg), assignedSecrets(arg)...)
 		}
 	}
-	if m := assignment.FindStringSubmatch(arg); m != nil && secretName.MatchString(m[1]) {
+	if m := assignment().FindStringSubmatch(arg); m != nil && secretName().MatchString(m[1]) {
 		return m[1] + m[2] + mask, assignedSecrets(arg)
 	}
 	return arg, nil
 }
 
 func assignedSecrets(arg string) []string {
-	m := assignment.FindStringSubmatch(arg)
-	if m == nil || !secretName.MatchString(m[1]) {
+	m := assignment().FindStringSubmatch(arg)
+	if m == nil || !secretName().MatchString(m[1]) {
 		return nil
 	}
 	secrets := []string{m[3]}
@@ -166,7 +168,7 @@ func urlSecrets(s string) (secrets []string) {
 		secrets = append(secrets, password)
 	}
 	if _, query, ok := strings.Cut(s, "?"); ok {
-		for _, m := range queryPair.FindAllStringSubmatch(query, -1) {
+		for _, m := range queryPair().FindAllStringSubmatch(query, -1) {
 			secrets = append(secrets, m[1])
 		}
 	}
@@ -178,7 +180,7 @@ func urlSecrets(s string) (secrets []string) {
 	return secrets
 }
 
-var queryPair = regexp.MustCompile(`=([^&#]*)`)
+var queryPair = lazy.Regexp(`=([^&#]*)`)
 
 // Redactor removes a server's secrets from messages. It is safe for concurrent
 // use.
@@ -259,22 +261,22 @@ func ascii(s, digits string) string {
 
 var (
 	// A member of JSON with a text, perhaps cut off at the end; and the same inside of a text.
-	memberText = regexp.MustCompile(`"([A-Za-z][\w.-]{0,63})"(\s*:\s*")((?:[^"\\]|\\.)+)`)
-	innerText  = regexp.MustCompile(`\\"([A-Za-z][\w.-]{0,63})\\+"(\s*:\s*\\+")([^"\\]+)`)
-	scheme     = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
+	memberText = lazy.Regexp(`"([A-Za-z][\w.-]{0,63})"(\s*:\s*")((?:[^"\\]|\\.)+)`)
+	innerText  = lazy.Regexp(`\\"([A-Za-z][\w.-]{0,63})\\+"(\s*:\s*\\+")([^"\\]+)`)
+	scheme     = lazy.Regexp(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
 	// Tokens that their makers made to be found.
-	marked = regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9_-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)`)
+	marked = lazy.Regexp(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9_-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)`)
 )
 
 // RedactText masks what looks like a secret in text that is JSON or holds some,
 // whole or cut off: texts of members such as "token" or "apiKey", credentials of
 // Authorization headers, tokens with a maker's prefix. It knows no values: see Redactor.
 func RedactText(text string) string {
-	for _, member := range []*regexp.Regexp{memberText, innerText} {
+	for _, member := range []*regexp.Regexp{memberText(), innerText()} {
 		text = replaceValue(member, text)
 	}
-	text = scheme.ReplaceAllString(text, "$1 "+mask)
-	return marked.ReplaceAllString(text, mask)
+	text = scheme().ReplaceAllString(text, "$1 "+mask)
+	return marked().ReplaceAllString(text, mask)
 }
 
 func replaceValue(member *regexp.Regexp, text string) string {
@@ -282,7 +284,7 @@ func replaceValue(member *regexp.Regexp, text string) string {
 	end := 0
 	for _, at := range member.FindAllStringSubmatchIndex(text, -1) {
 		// MCP's progressToken is a name, not a secret.
-		if name := text[at[2]:at[3]]; name == "progressToken" || !secretName.MatchString(name) {
+		if name := text[at[2]:at[3]]; name == "progressToken" || !secretName().MatchString(name) {
 			continue
 		}
 		b.WriteString(text[end:at[6]])

@@ -433,7 +433,7 @@ func (r *resolver) secrets() {
 	list = append(list, urlSecrets(r.out.Proxy)...)
 	list = append(list, argSecrets(r.out.Args)...)
 	for _, name := range sortedKeys(r.out.OAuth) {
-		if text, ok := r.out.OAuth[name].(string); ok && secretName.MatchString(name) {
+		if text, ok := r.out.OAuth[name].(string); ok && secretName().MatchString(name) {
 			list = append(list, text)
 		}
 	}

@@ -3,8 +3,9 @@ package config
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 func init() {
@@ -105,7 +106,7 @@ func (n *Node) string() string {
 }
 
 // notPlain is what Claude Code replaces in a plugin's id to name its directory.
-var notPlain = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+var notPlain = lazy.Regexp(`[^A-Za-z0-9_-]`)
 
 func (r *pluginRegistry) plugin(id string, install, enabled *Node) {
 	root := install.Get("installPath").string()
@@ -120,7 +121,7 @@ func (r *pluginRegistry) plugin(id string, install, enabled *Node) {
 		level = LevelLocal
 	}
 	name, _, _ := strings.Cut(id, "@")
-	data := filepath.Join(r.dir, "plugins", "data", notPlain.ReplaceAllString(id, "-"))
+	data := filepath.Join(r.dir, "plugins", "data", notPlain().ReplaceAllString(id, "-"))
 	base := File{Level: level, Base: root, prefix: name + ":", vars: map[string]string{
 		"CLAUDE_PLUGIN_ROOT": root, "CLAUDE_PLUGIN_DATA": data, "CLAUDE_PROJECT_DIR": r.at.Project}}
 	if enabled != nil && enabled.Kind == KindBool && enabled.Text == "false" {

@@ -3,11 +3,12 @@ package config
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 // tomlReader builds a tree from TOML, one expression after the other. go-toml's
@@ -52,7 +53,7 @@ func parseTOML(text []byte) (document, error) {
 }
 
 // tableHeader matches the line of a table's header, not one of an array's items.
-var tableHeader = regexp.MustCompile(`(?m)^[ \t]*\[\[?[ \t]*["'A-Za-z_]`)
+var tableHeader = lazy.Regexp(`(?m)^[ \t]*\[\[?[ \t]*["'A-Za-z_]`)
 
 // expressions reads from an offset to the end, or to the table after an error.
 func (r *tomlReader) expressions(from int) (next int, err error) {
@@ -74,7 +75,7 @@ func (r *tomlReader) expressions(from int) (next int, err error) {
 	bad, msg := r.fault(p.Error(), from)
 	problem := &syntaxError{r.pos(bad), msg}
 	line, _, _ := bytes.Cut(r.data[bytes.LastIndexByte(r.data[:bad], '\n')+1:], []byte{'\n'})
-	if tableHeader.Match(line) || r.table == r.tree.top {
+	if tableHeader().Match(line) || r.table == r.tree.top {
 		// Whose table begins here is not known, and what stands at the top belongs
 		// to no server.
 		r.tree.lost = append(r.tree.lost, problem)
@@ -89,7 +90,7 @@ func (r *tomlReader) expressions(from int) (next int, err error) {
 	if skip < 0 {
 		return len(r.data), nil
 	}
-	header := tableHeader.FindIndex(rest[skip+1:])
+	header := tableHeader().FindIndex(rest[skip+1:])
 	if header == nil {
 		return len(r.data), nil
 	}
@@ -250,19 +251,19 @@ func (r *tomlReader) tooDeep(x *unstable.Node, from int) error {
 }
 
 // jsonNumber matches numbers that mean in JSON what they mean elsewhere.
-var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var jsonNumber = lazy.Regexp(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // setNumber makes n a number, in JSON's spelling, so that every reader of a Node
 // understands it; inf and nan become strings.
 func (n *Node) setNumber(written string) {
 	n.Kind, n.Text = KindNumber, written
-	if jsonNumber.MatchString(written) {
+	if jsonNumber().MatchString(written) {
 		return
 	}
 	plain := strings.ReplaceAll(strings.TrimPrefix(written, "+"), "_", "")
 	if i, err := strconv.ParseInt(plain, 0, 64); err == nil {
 		n.Text = strconv.FormatInt(i, 10)
-	} else if f, err := strconv.ParseFloat(plain, 64); err == nil && jsonNumber.MatchString(strconv.FormatFloat(f, 'g', -1, 64)) {
+	} else if f, err := strconv.ParseFloat(plain, 64); err == nil && jsonNumber().MatchString(strconv.FormatFloat(f, 'g', -1, 64)) {
 		n.Text = strconv.FormatFloat(f, 'g', -1, 64)
 	} else {
 		n.Kind = KindString

@@ -6,8 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 // Modes of the projectTrust option.
@@ -66,7 +67,7 @@ func (s snapshots) read(path string) (snapshot, error) {
 	return snap, nil
 }
 
-var fileForm = regexp.MustCompile(`\{file:([^}]*)\}`)
+var fileForm = lazy.Regexp(`\{file:([^}]*)\}`)
 
 // auxFiles lists the files that the entry as written pulls in, as absolute
 // paths: envFile and the targets of {file:…}. Paths that depend on the
@@ -85,7 +86,7 @@ func (e *Entry) auxFiles(home string) []string {
 	base = e.fileBase()
 	if e.Dialect.Vars.Braces || e.Dialect.Vars.DollarFile {
 		e.Server.each(func(_, value string) string {
-			for _, m := range fileForm.FindAllStringSubmatch(value, -1) {
+			for _, m := range fileForm().FindAllStringSubmatch(value, -1) {
 				add(m[1])
 			}
 			return value

@@ -3,9 +3,10 @@ package config
 import (
 	"net"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 // check looks for what would fail or surprise later, as far as the entry alone
@@ -23,7 +24,7 @@ func (m *mapper) check(e *Entry) {
 		s.URL = fixed
 	}
 	for i, arg := range s.Args {
-		if twoWords.MatchString(arg) {
+		if twoWords().MatchString(arg) {
 			field := indexed("args", i)
 			m.rep.add(SeverityNote, "suspicious_arg", m.name, field, m.at[field],
 				"this argument holds an option and a second word, and is passed as one argument; split it if the server does not understand it")
@@ -34,11 +35,11 @@ func (m *mapper) check(e *Entry) {
 }
 
 // lostBackslash matches a Windows path such as C:\temp, of which JSON's \t made a tab.
-var lostBackslash = regexp.MustCompile(`^[A-Za-z]:[^"]*[\x08\t\n\f\r]`)
+var lostBackslash = lazy.Regexp(`^[A-Za-z]:[^"]*[\x08\t\n\f\r]`)
 
 func (m *mapper) lostBackslashes(s *Server) {
 	look := func(field, value string) {
-		if lostBackslash.MatchString(value) {
+		if lostBackslash().MatchString(value) {
 			m.rep.add(SeverityWarning, "suspicious_arg", m.name, field, m.at[field],
 				"this path has a control character in it, as if a \\ were written once; write each one twice")
 		}
@@ -50,14 +51,14 @@ func (m *mapper) lostBackslashes(s *Server) {
 }
 
 // twoWords matches an argument such as "-y example": people forget to split.
-var twoWords = regexp.MustCompile(`^--?[A-Za-z][\w-]*\s+\S+$`)
+var twoWords = lazy.Regexp(`^--?[A-Za-z][\w-]*\s+\S+$`)
 
 // placeholder matches what README snippets have where a real value belongs.
-var placeholder = regexp.MustCompile(`(?i)<[a-z][a-z0-9 _-]*>|\byour[-_ ][a-z0-9_-]+|\byour_[a-z_]+|/path/to/|\bchangeme\b|\breplace[-_ ]?me\b|\binsert[-_ ][a-z_-]*here\b`)
+var placeholder = lazy.Regexp(`(?i)<[a-z][a-z0-9 _-]*>|\byour[-_ ][a-z0-9_-]+|\byour_[a-z_]+|/path/to/|\bchangeme\b|\breplace[-_ ]?me\b|\binsert[-_ ][a-z_-]*here\b`)
 
 func (m *mapper) placeholders(s *Server) {
 	look := func(field, value string) {
-		if placeholder.MatchString(value) {
+		if placeholder().MatchString(value) {
 			m.rep.add(SeverityWarning, "placeholder_value", m.name, field, m.at[field],
 				"%s looks like a placeholder from an example; put the real value there", field)
 		}

@@ -155,7 +155,7 @@ func (r *yamlReader) node(x ast.Node, depth int) (*Node, error) {
 		n.Kind, n.Text = KindBool, strconv.FormatBool(x.Value)
 	case *ast.IntegerNode:
 		n.setNumber(x.Token.Value)
-		if n.Kind != KindNumber || !jsonNumber.MatchString(x.Token.Value) {
+		if n.Kind != KindNumber || !jsonNumber().MatchString(x.Token.Value) {
 			n.setNumber(fmt.Sprint(x.Value)) // 0o17
 		}
 	case *ast.FloatNode:

@@ -2,8 +2,9 @@ package config
 
 import (
 	"errors"
-	"regexp"
 	"strings"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 // maxSalvaged bounds the members that are read one by one.
@@ -24,7 +25,7 @@ func (r *yamlReader) salvage(text []byte, problem *syntaxError) *Node {
 			top.Members = append(top.Members, members...)
 			continue
 		}
-		key := blockKey.FindStringSubmatch(b.lines[0])
+		key := blockKey().FindStringSubmatch(b.lines[0])
 		inner := yamlBlocks(b.lines[1:], b.before+1)
 		if key == nil || key[2] != "" || len(inner) == 0 {
 			continue
@@ -38,7 +39,7 @@ func (r *yamlReader) salvage(text []byte, problem *syntaxError) *Node {
 			members, err := r.block(entry)
 			if err == nil {
 				parent.Members = append(parent.Members, members...)
-			} else if key := blockKey.FindStringSubmatch(entry.lines[0]); key != nil {
+			} else if key := blockKey().FindStringSubmatch(entry.lines[0]); key != nil {
 				broken := &Node{Kind: KindObject, Pos: Pos{entry.before + 1, 1}}
 				r.tree.broken[broken] = err
 				parent.Members = append(parent.Members, Member{unquoted(key[1]), broken.Pos, broken})
@@ -61,7 +62,7 @@ type yamlBlock struct {
 }
 
 // blockKey matches a member's name and what stands behind the colon.
-var blockKey = regexp.MustCompile(`^\s*("[^"]*"|'[^']*'|[^\s#"'\[\]{}-][^:#]*)\s*:(?:\s+([^\s#].*)?|$)`)
+var blockKey = lazy.Regexp(`^\s*("[^"]*"|'[^']*'|[^\s#"'\[\]{}-][^:#]*)\s*:(?:\s+([^\s#].*)?|$)`)
 
 func unquoted(name string) string { return strings.Trim(strings.TrimSpace(name), `"'`) }
 

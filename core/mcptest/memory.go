@@ -44,12 +44,17 @@ func (m *Memory) Counts() Counts { return m.log.Counts() }
 // SetTools makes every present and later connection list these definitions, and
 // the present ones say that the list has changed.
 func (m *Memory) SetTools(tools []string) {
-	m.mu.Lock()
-	m.tools = slices.Clone(tools)
-	m.mu.Unlock()
+	m.ReplaceTools(tools)
 	for _, c := range m.live() {
 		c.server.listChanged()
 	}
+}
+
+// ReplaceTools is SetTools of a server that does not announce it.
+func (m *Memory) ReplaceTools(tools []string) {
+	m.mu.Lock()
+	m.tools = slices.Clone(tools)
+	m.mu.Unlock()
 }
 
 // Notify sends a notification from every live connection; params is raw JSON or "".

@@ -2,8 +2,8 @@ package session
 
 import (
 	"bytes"
-	"regexp"
 
+	"github.com/mcprt/mcprt/core/lazy"
 	"github.com/mcprt/mcprt/core/rawjson"
 )
 
@@ -14,9 +14,9 @@ import (
 var (
 	traceparentKey = []byte(`"traceparent"`)
 	// version, trace id, parent id, flags; all-zero ids and version ff are invalid.
-	traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
-	noTrace     = regexp.MustCompile(`^(ff-|..-0{32}-|.{35}-0{16}-)`)
-	tracestate  = regexp.MustCompile(`^[\x20-\x7e]{1,512}$`)
+	traceparent = lazy.Regexp(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+	noTrace     = lazy.Regexp(`^(ff-|..-0{32}-|.{35}-0{16}-)`)
+	tracestate  = lazy.Regexp(`^[\x20-\x7e]{1,512}$`)
 )
 
 // addTraceContext adds the headers for what c's _meta holds. What is malformed stays in
@@ -30,14 +30,14 @@ func addTraceContext(headers map[string]string, c *Call) map[string]string {
 		meta = rawjson.Get(c.Params, "_meta")
 	}
 	parent, _ := rawjson.String(rawjson.Get(meta, "traceparent"))
-	if !traceparent.MatchString(parent) || noTrace.MatchString(parent) {
+	if !traceparent().MatchString(parent) || noTrace().MatchString(parent) {
 		return headers
 	}
 	if headers == nil {
 		headers = map[string]string{}
 	}
 	headers["Traceparent"] = parent
-	if state, _ := rawjson.String(rawjson.Get(meta, "tracestate")); tracestate.MatchString(state) {
+	if state, _ := rawjson.String(rawjson.Get(meta, "tracestate")); tracestate().MatchString(state) {
 		headers["Tracestate"] = state
 	}
 	return headers

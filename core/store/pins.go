@@ -44,7 +44,7 @@ func OpenPins(dir string) (*Pins, error) {
 }
 
 func pinName(hash string) (string, error) {
-	if !hashForm.MatchString(hash) {
+	if !hashForm().MatchString(hash) {
 		return "", errors.New(`a pin needs a hash of the form "sha256:" and 64 hex digits`)
 	}
 	return strings.TrimPrefix(hash, "sha256:") + pinSuffix, nil

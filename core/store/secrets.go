@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/gofrs/flock"
 
 	"os"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 // Secrets keeps small secret values, one 0600 file each, in a directory of its own.
@@ -24,7 +25,7 @@ const (
 	maxSecret    = 1 << 20
 )
 
-var secretKey = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var secretKey = lazy.Regexp(`^[0-9a-f]{64}$`)
 
 // OpenSecrets names the directory, by an absolute path. Nothing is read or made yet.
 func OpenSecrets(path string) (*Secrets, error) {
@@ -110,7 +111,7 @@ func (s *Secrets) Lock(ctx context.Context, key string) (unlock func(), err erro
 }
 
 func checkKey(key string) error {
-	if !secretKey.MatchString(key) {
+	if !secretKey().MatchString(key) {
 		return errors.New("the key of a credential must be 64 hex digits")
 	}
 	return nil

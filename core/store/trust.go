@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/goccy/go-json"
+
+	"github.com/mcprt/mcprt/core/lazy"
 )
 
 const (
@@ -41,7 +42,7 @@ type trustFile struct {
 	Records []Record `json:"records"`
 }
 
-var hashForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var hashForm = lazy.Regexp(`^sha256:[0-9a-f]{64}$`)
 
 // OpenTrust names the file, by an absolute path. Nothing is read or made yet; a
 // missing file has no records.
@@ -73,7 +74,7 @@ func (t *Trust) List() ([]Record, error) {
 
 // Add stores a record, on disk when it returns. One that is there already stays as it is.
 func (t *Trust) Add(r Record) error {
-	if !hashForm.MatchString(r.Hash) {
+	if !hashForm().MatchString(r.Hash) {
 		return errors.New(`a trust record needs a hash of the form "sha256:" and 64 hex digits, as discover shows it`)
 	}
 	if raw, err := json.Marshal(r); err != nil {

@@ -218,7 +218,7 @@ func (g *guardian) start() error {
 		Env:         []string{"PATH=/usr/bin:/bin"},
 		Dir:         "/",
 		Stdin:       r,
-		ExtraFiles:  strangers(),
+		ExtraFiles:  strangers(r),
 		SysProcAttr: guardAttr(),
 	}
 	started, ended := make(chan error, 1), make(chan struct{})

@@ -45,7 +45,7 @@ func (h Helper) Output(ctx context.Context) ([]byte, error) {
 		attr = sessionAttr()
 	}
 	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"/bin/sh", "-c", h.Command}, Env: append([]string{}, h.Env...), Dir: h.Dir,
-		Stdout: w, ExtraFiles: strangers(), SysProcAttr: attr}
+		Stdout: w, ExtraFiles: strangers(w), SysProcAttr: attr}
 	_ = guard.enter() // without a guard it still ends with its time
 	birth := guard.birth(w)
 	err = cmd.Start()

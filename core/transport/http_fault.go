@@ -9,12 +9,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/lazy"
 	"github.com/mcprt/mcprt/core/rawjson"
 )
 
@@ -112,11 +112,11 @@ func retryAfter(h http.Header) time.Duration {
 // traceHeaders name a request in the logs of servers and of what stands before them.
 var traceHeaders = []string{"Traceparent", "X-Request-Id", "X-Trace-Id", "X-Correlation-Id", "Cf-Ray"}
 
-var validTrace = regexp.MustCompile(`^[A-Za-z0-9._:/-]{1,128}$`)
+var validTrace = lazy.Regexp(`^[A-Za-z0-9._:/-]{1,128}$`)
 
 func traceID(h http.Header) string {
 	for _, name := range traceHeaders {
-		if id := h.Get(name); validTrace.MatchString(id) {
+		if id := h.Get(name); validTrace().MatchString(id) {
 			return id
 		}
 	}
@@ -148,7 +148,7 @@ const (
 
 // lostSession matches how servers say that they do not know a session any more, where
 // they do not say it by 404 as the protocol wants.
-var lostSession = regexp.MustCompile(`(?i)\bsession\b|not initialized`)
+var lostSession = lazy.Regexp(`(?i)\bsession\b|not initialized`)
 
 // endsSession tells whether a refusal means that the server has forgotten us.
 func endsSession(status int, body []byte) bool {
@@ -156,7 +156,7 @@ func endsSession(status int, body []byte) bool {
 	case http.StatusNotFound, http.StatusGone:
 		return string(rawjson.Get(rpcError(body), "code")) != methodNotFound
 	case http.StatusBadRequest:
-		return lostSession.Match(body)
+		return lostSession().Match(body)
 	}
 	return false
 }

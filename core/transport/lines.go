@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
+	"math/bits"
+	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/mcprt/mcprt/core/lazy"
 	"github.com/mcprt/mcprt/core/safe"
 )
 
@@ -93,19 +95,42 @@ func (l *lines) makeRoom() {
 	}
 	switch small := l.startSize(); {
 	case len(l.buf) > keepBuffer && len(rest) < small/2:
-		l.buf = make([]byte, small)
-		copy(l.buf, rest)
+		l.swap(make([]byte, small), rest)
 	case len(rest) == 0:
 	case l.end < len(l.buf):
 		return
 	case l.start > 0:
 		copy(l.buf, rest)
 	default:
-		grown := make([]byte, min(2*len(l.buf), l.limit+1))
-		copy(grown, rest)
-		l.buf = grown
+		l.swap(larger(min(2*len(l.buf), l.limit+1)), rest)
 	}
 	l.start, l.seen, l.end = 0, len(rest), len(rest)
+}
+
+// swap goes on in another buffer.
+func (l *lines) swap(to, rest []byte) {
+	copy(to, rest)
+	if used := l.buf; len(used) > keepBuffer {
+		largeBuffers[class(len(used))].Put(&used)
+	}
+	l.buf = to
+}
+
+// largeBuffers are those that grew for a large message, by the powers of two that they hold.
+// The next large message, of whatever server, need not have its memory cleared and made
+// present again; the garbage collector takes those that nobody needs.
+var largeBuffers [bits.UintSize]sync.Pool
+
+func class(n int) int { return bits.Len(uint(n)) - 1 }
+
+// larger gives a buffer of n bytes, whatever is in it.
+func larger(n int) []byte {
+	if n > keepBuffer {
+		if b, ok := largeBuffers[class(n)].Get().(*[]byte); ok && len(*b) >= n {
+			return (*b)[:n]
+		}
+	}
+	return make([]byte, n)
 }
 
 // line delivers what one line holds: a message, a batch, a message behind other
@@ -222,7 +247,7 @@ func (o *overlong) add(p []byte) {
 
 // lastID matches an id among the last members of an object. What ends a line of
 // valid JSON closes its outermost object, so no inner id can match.
-var lastID = regexp.MustCompile(
+var lastID = lazy.Regexp(
 	`,\s*"id"\s*:\s*(-?[0-9]+|"(?:[^"\\]|\\.)*")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
 // answerID finds the id of a response of which only head and tail can be read;
@@ -242,7 +267,7 @@ func answerID(head, tail []byte) []byte {
 	if e.open != result && e.open != failure {
 		return nil
 	}
-	if m := lastID.FindSubmatch(bytes.TrimSpace(tail)); m != nil {
+	if m := lastID().FindSubmatch(bytes.TrimSpace(tail)); m != nil {
 		return m[1]
 	}
 	return nil

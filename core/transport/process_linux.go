@@ -3,7 +3,9 @@ package transport
 import (
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -60,25 +62,56 @@ func pipeName(f *os.File) string {
 // inherit: files that the host, or a library in it, opened without close-on-exec.
 // A server must not get a host's database socket, and nobody may keep a pipe open
 // whose end somebody waits for. A nil entry means: closed in the child.
-func strangers() []*os.File {
+//
+// fresh is the child's end of a pipe that was just made. A new descriptor is the lowest
+// that is free, so that most others lie below it; the numbers above it, where a host may
+// have put one on purpose, are looked up in /proc only every second.
+func strangers(fresh *os.File) []*os.File {
+	return make([]*os.File, inheritable.highest(int(fresh.Fd()))-2)
+}
+
+var inheritable descriptors
+
+// descriptors finds those that a child would inherit.
+type descriptors struct {
+	mu     sync.Mutex
+	looked time.Time
+	open   int // the highest that was open then
+}
+
+// roomAbove the highest known descriptor is looked at too: other threads open files meanwhile.
+const roomAbove = 64
+
+// highest gives the highest descriptor without close-on-exec, at least 2.
+func (d *descriptors) highest(fresh int) int {
+	d.mu.Lock()
+	if now := time.Now(); now.Sub(d.looked) > time.Second {
+		d.looked, d.open = now, highestOpen()
+	}
+	last := max(d.open, fresh) + roomAbove
+	d.mu.Unlock()
+	for fd := last; fd > 2; fd-- {
+		flags, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
+		if errno == 0 && flags&syscall.FD_CLOEXEC == 0 {
+			return fd
+		}
+	}
+	return 2
+}
+
+func highestOpen() (highest int) {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {
-		return nil
+		return 0
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	highest := 2
 	for _, name := range names {
-		fd, err := strconv.Atoi(name)
-		if err != nil || fd <= highest || fd > 1<<16 {
-			continue
-		}
-		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
-		if errno == 0 && flags&syscall.FD_CLOEXEC == 0 {
-			highest = fd
+		if fd, err := strconv.Atoi(name); err == nil && fd <= 1<<16 {
+			highest = max(highest, fd)
 		}
 	}
-	return make([]*os.File, highest-2)
+	return highest
 }
 
 // guardAttr takes the guard out of the host's session, and has the kernel tell it

@@ -22,7 +22,7 @@ func pipeName(*os.File) string { return "" }
 
 // strangers is empty: macOS libraries set close-on-exec as a rule, and a list of
 // open files is not to be had cheaply.
-func strangers() []*os.File { return nil }
+func strangers(*os.File) []*os.File { return nil }
 
 // guardAttr takes the guard out of the host's session. Only the pipe tells it of
 // the host's end here.

@@ -189,7 +189,7 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 		Path: s.Path, Args: append([]string{s.Path}, s.Args...),
 		Env: append([]string{}, s.Env...), Dir: s.Dir, // a nil Env would mean ours
 		Stdin: ends[0], Stdout: ends[3], Stderr: ends[5],
-		ExtraFiles: strangers(), SysProcAttr: childAttr(),
+		ExtraFiles: strangers(ends[5]), SysProcAttr: childAttr(),
 	}
 	if err := batch(c.cmd, s.Env); err != nil {
 		return nil, s.spawnFault(err.Error(), nil)

@@ -61,3 +61,26 @@ def test_tool_is_called_from_the_wheel(installed: Path) -> None:
 
 def test_module_runs_the_command_line_tool(installed: Path) -> None:
     assert isinstance(json.loads(run(installed, "-m", "mcprt", "discover", "--json")), (dict, list))
+
+
+MUSL = """
+import os, sys
+def no_glibc(name): raise ValueError(name)
+os.confstr = no_glibc
+""" + PROGRAM
+
+
+def test_the_wheel_for_musl_has_the_tool_alone_and_works_through_it(wheel: Path, tmp_path: Path) -> None:
+    (musl,) = (wheel.parent / "musl").glob("mcprt-*musllinux_1_1_*.whl")
+    site = tmp_path / "site"
+    platform_ = musl.stem.split("-")[-1]
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--disable-pip-version-check", "--only-binary", ":all:"]
+    subprocess.run([*install, "--platform", platform_, "--target", site, musl], check=True)
+    tool = site / "mcprt" / "_bin" / "mcprt"
+    assert tool.exists() and not list(site.rglob("libmcprt*"))
+    assert "statically linked" in subprocess.run(["file", tool], check=True, text=True, capture_output=True).stdout
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("MCPRT_")}
+    environ.update(HOME=str(tmp_path), PYTHONPATH=str(site))
+    done = subprocess.run([sys.executable, "-c", MUSL, str(tool)], cwd=tmp_path, env=environ, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "from the wheel" in done.stdout and str(site) in done.stdout

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,15 +23,16 @@ const module = "github.com/mcprt/mcprt"
 var mayImport = map[string][]string{
 	"core/fault":     {},
 	"core/rawjson":   {},
-	"core/config":    {},
+	"core/config":    {"core/lazy"},
+	"core/lazy":      {},
 	"core/safe":      {"core/fault"},
-	"core/store":     {"core/fault", "core/rawjson", "core/safe"},
-	"core/transport": {"core/config", "core/fault", "core/rawjson", "core/safe"},
+	"core/store":     {"core/lazy", "core/fault", "core/rawjson", "core/safe"},
+	"core/transport": {"core/lazy", "core/config", "core/fault", "core/rawjson", "core/safe"},
 	"core/trace":     {"core/transport", "core/fault", "core/rawjson", "core/safe"},
-	"core/session":   {"core/transport", "core/fault", "core/rawjson", "core/safe"},
+	"core/session":   {"core/lazy", "core/transport", "core/fault", "core/rawjson", "core/safe"},
 	"core/auth":      {"core/store", "core/config", "core/fault", "core/rawjson", "core/safe"},
 	"core/mcptest":   {"core/transport", "core/fault", "core/safe"},
-	"core":           {"core/auth", "core/config", "core/fault", "core/rawjson", "core/safe", "core/session", "core/store", "core/trace", "core/transport"},
+	"core":           {"core/lazy", "core/auth", "core/config", "core/fault", "core/rawjson", "core/safe", "core/session", "core/store", "core/trace", "core/transport"},
 	"capi":           {"core", "core/fault", "core/safe"},
 }
 
@@ -71,6 +73,9 @@ func load(t *testing.T) []source {
 			switch d.Name() {
 			case ".git", "node_modules", "testdata", "build", "dist", ".venv", "venv":
 				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != root {
+				return filepath.SkipDir // a module of its own: a test server, a rival in a benchmark
 			}
 			return nil
 		}

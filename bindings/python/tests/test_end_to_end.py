@@ -118,6 +118,7 @@ def test_a_deferred_tool_is_called_while_its_server_starts(options: Dict[str, An
         assert rt.call("mcp_slow_echo", {"text": "waited"}).text == "waited"
         assert [tool.deferred for tool in rt.list()] == [False] * 5
         assert rt.list(if_revision=rt.list().revision) is None
+        assert [tool.tool for tool in rt.list(refresh=True)] == [tool.tool for tool in rt.list()]
 
 
 @pytest.mark.parametrize("where", [lambda f: f(), in_thread], ids=["main thread", "other thread"])

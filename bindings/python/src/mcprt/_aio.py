@@ -329,6 +329,7 @@ class AsyncRuntime:
         server: Optional[str] = ...,
         names: Optional[Iterable[str]] = ...,
         search: Optional[str] = ...,
+        refresh: bool = ...,
         if_revision: None = ...,
     ) -> Listing[Tool]: ...
 
@@ -339,6 +340,7 @@ class AsyncRuntime:
         server: Optional[str] = ...,
         names: Optional[Iterable[str]] = ...,
         search: Optional[str] = ...,
+        refresh: bool = ...,
         if_revision: int,
     ) -> Optional[Listing[Tool]]: ...
 
@@ -348,10 +350,11 @@ class AsyncRuntime:
         server: Optional[str] = None,
         names: Optional[Iterable[str]] = None,
         search: Optional[str] = None,
+        refresh: bool = False,
         if_revision: Optional[int] = None,
     ) -> Optional[Listing[Tool]]:
         """As :meth:`Runtime.list`."""
-        return await self._run(_operations.tools(server, names, search, if_revision))
+        return await self._run(_operations.tools(server, names, search, if_revision, refresh))
 
     async def servers(self) -> Listing[ServerView]:
         """As :meth:`Runtime.servers`."""

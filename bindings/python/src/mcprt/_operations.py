@@ -96,9 +96,15 @@ def connect(
 
 
 def tools(
-    server: Optional[str], names: Optional[Iterable[str]], search: Optional[str], if_revision: Optional[int]
+    server: Optional[str],
+    names: Optional[Iterable[str]],
+    search: Optional[str],
+    if_revision: Optional[int],
+    refresh: bool,
 ) -> Operation[Optional[_types.Listing[_types.Tool]]]:
     request = {"kind": "tools", "server": server, "names": _names(names), "search": search, "ifRevision": if_revision}
+    if refresh:
+        request["refresh"] = True
     return Operation(_library.LIST, request, _types.tools_listing)
 
 

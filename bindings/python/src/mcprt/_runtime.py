@@ -125,6 +125,7 @@ class Runtime:
         server: Optional[str] = ...,
         names: Optional[Iterable[str]] = ...,
         search: Optional[str] = ...,
+        refresh: bool = ...,
         if_revision: None = ...,
     ) -> Listing[Tool]: ...
 
@@ -135,6 +136,7 @@ class Runtime:
         server: Optional[str] = ...,
         names: Optional[Iterable[str]] = ...,
         search: Optional[str] = ...,
+        refresh: bool = ...,
         if_revision: int,
     ) -> Optional[Listing[Tool]]: ...
 
@@ -144,10 +146,15 @@ class Runtime:
         server: Optional[str] = None,
         names: Optional[Iterable[str]] = None,
         search: Optional[str] = None,
+        refresh: bool = False,
         if_revision: Optional[int] = None,
     ) -> Optional[Listing[Tool]]:
-        """The tools known now, sorted by name; asks no server. None where nothing changed since ``if_revision``."""
-        return self._run(_operations.tools(server, names, search, if_revision))
+        """The tools known now, sorted by name. None where nothing changed since ``if_revision``.
+
+        Asks no server, except with ``refresh``: then the server, or every ready one, is asked for its tools anew
+        first, and those that fail keep the tools that they had.
+        """
+        return self._run(_operations.tools(server, names, search, if_revision, refresh))
 
     def servers(self) -> Listing[ServerView]:
         """The state of every server; asks no server."""
