@@ -327,28 +327,31 @@ func (m *Manager) startTrusted(hash string) {
 	})
 }
 
-// lookUpLazy reads the cache for a lazy server, to know whether it need be started.
-// One whose helper commands have not run yet is started: whose tools it may see is
-// not known without them, and a helper may take seconds.
-func (m *Manager) lookUpLazy(s *server) {
+// lookUp reads the cache for a server that is about to be started: for a lazy one, to know
+// whether it need be, and, behind an eager gate, for any, since the gate opens on what is
+// known. One whose helper commands have not run yet is left to its attempt: whose tools it may
+// see is not known without them, and a helper may take seconds.
+func (m *Manager) lookUp(s *server, eager bool) *event {
 	m.mu.Lock()
-	e, gen := s.entry, s.gen
-	wanted := m.lazy(e) && s.state == stateIdle && s.known == nil
+	entry, gen := s.entry, s.gen
+	wanted := (eager || m.lazy(entry)) && s.state == stateIdle && s.known == nil && entry.Enabled && entry.Trusted
 	m.mu.Unlock()
 	if !wanted {
-		return
+		return nil
 	}
-	resolved, err := m.resolveKnown(e)
+	resolved, err := m.resolveKnown(entry)
 	if err != nil {
-		return // the start will say why
+		return nil // the start will say why
 	}
-	creds, err := m.credentials.of(e, resolved)
+	creds, err := m.credentials.of(entry, resolved)
 	if err != nil {
-		return
+		return nil
 	}
-	if stored := m.store.place(e, resolved, principal(creds)).load(); stored != nil {
-		m.fire(s, event{kind: evCached, gen: gen, tools: stored.set})
+	stored := m.store.place(entry, resolved, principal(creds)).load()
+	if stored == nil {
+		return nil
 	}
+	return &event{kind: evCached, gen: gen, tools: stored.set}
 }
 
 func (m *Manager) lazy(e *config.Entry) bool {

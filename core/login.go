@@ -58,7 +58,7 @@ func (m *Manager) login(ctx context.Context, name string) (any, error) {
 	kind := evStart
 	for again := false; ; again = true {
 		began := time.Now()
-		_, _, err := m.awaitAfter(ctx, name, time.Time{}, func(s *server) { m.startAll([]*server{s}, kind, []string{name}) })
+		_, _, err := m.awaitAfter(ctx, name, time.Time{}, func(s *server) { m.startAll([]*server{s}, kind, []string{name}, false) })
 		if err != nil {
 			return nil, err
 		}

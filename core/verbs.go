@@ -5,11 +5,13 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-json"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
@@ -164,7 +166,7 @@ func (m *Manager) connectVerb(ctx context.Context, req []byte) (Reply, error) {
 	if r.Restart {
 		kind = evRestart
 	}
-	m.startAll(chosen, kind, r.Authorize)
+	m.startAll(chosen, kind, r.Authorize, g.eager)
 	if err := m.wait(ctx, chosen, g); err != nil {
 		return Reply{}, err
 	}
@@ -207,16 +209,32 @@ func (m *Manager) prepare(ctx context.Context, r *connectRequest, rep *report) e
 // startAll starts servers under one lock, so that one snapshot shows them all.
 // Lazy ones whose tools the cache knows stay idle. For the names in authorize the
 // host may be asked for what only a person has.
-func (m *Manager) startAll(chosen []*server, kind evKind, authorize []string) {
+func (m *Manager) startAll(chosen []*server, kind evKind, authorize []string, eager bool) {
 	m.checkTrust()
-	for _, s := range chosen {
-		m.lookUpLazy(s)
-	}
+	known := m.lookUpAll(chosen, eager)
 	m.change(func(fx *effects) {
-		for _, s := range chosen {
+		for i, s := range chosen {
+			if known[i] != nil {
+				m.apply(s, *known[i], fx)
+			}
 			m.apply(s, event{kind: kind, authorize: slices.Contains(authorize, s.name)}, fx)
 		}
 	})
+}
+
+// lookUpAll gives the events that tell what the cache knows, at the places of the servers.
+func (m *Manager) lookUpAll(servers []*server, eager bool) []*event {
+	known := make([]*event, len(servers))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range servers {
+		group.Go(func() error {
+			m.guard(func() { known[i] = m.lookUp(s, eager) })
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return known
 }
 
 // reloadVerb reads all sources and applies what changed.
@@ -319,7 +337,7 @@ func (m *Manager) applyReload(found *config.Result, full bool, rep *report) []*s
 			}
 		}
 	})
-	m.startAll(lazy, evStart, nil)
+	m.startAll(lazy, evStart, nil, false)
 	for _, list := range []*[]string{&c.Added, &c.Removed, &c.Changed, &c.Kept} {
 		slices.Sort(*list)
 	}
