@@ -200,7 +200,7 @@ build/wine/ready: internal/wine/processprng.c
 	@touch $@
 
 test-wine: build/wine/ready ## Run the Windows build under Wine: the transports' tests, and servers that start, answer and end
-	$(WINE) GOOS=windows CGO_ENABLED=0 $(GO) test -count=1 -exec wine ./core/transport ./core/rawjson ./core/safe
+	$(WINE) GOOS=windows CGO_ENABLED=0 $(GO) test -count=1 -exec wine ./core/transport ./core/rawjson ./core/safe ./internal/serve
 	GOOS=windows CGO_ENABLED=0 $(GO) build -trimpath -o build/wine/mcprt.exe ./cmd/mcprt
 	$(WINE) MCPRT_WINE=$(CURDIR)/build/wine/mcprt.exe $(GO) test -count=1 -run TestUnderWine ./cmd/mcprt
 
@@ -239,7 +239,7 @@ lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what stati
 	@unformatted=$$(gofmt -l $(filter %.go,$(GO_SOURCES))); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags mcprt_points ./core/...
-	for os in darwin windows freebsd; do CGO_ENABLED=0 GOOS=$$os $(GO) vet ./core/... ./cmd/... || exit 1; done # what this machine cannot run
+	for os in darwin windows freebsd; do CGO_ENABLED=0 GOOS=$$os $(GO) vet ./core/... ./cmd/... ./internal/... || exit 1; done # what this machine cannot run
 	$(GO) run $(STATICCHECK) ./...
 	cd bindings/python && ../../$(VENV)/bin/python -m mypy
 	cd bindings/node && $(NPM) run types
