@@ -1,7 +1,7 @@
 # What each target does is said by its ## comment; `make help` prints them.
 #
 # Everything that a target needs beyond Go, a C compiler, Python 3.11 with pip and
-# Node 20 with npm is installed by it into .venv and node_modules, nowhere else.
+# Node 20.19 with npm is installed by it into .venv and node_modules, nowhere else.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -41,7 +41,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install wheel test-wheel bench bench-build bench-check clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm bench bench-build bench-check clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -133,6 +133,12 @@ $(STAMPS)/node: bindings/node/package.json bindings/node/package-lock.json
 	cd bindings/node && $(NPM) ci --no-fund --no-audit
 	@touch $@
 
+# pyright alone; its package on PyPI would fetch it unpinned.
+$(STAMPS)/pyright: bindings/python/package.json bindings/python/package-lock.json
+	@mkdir -p $(@D)
+	cd bindings/python && $(NPM) ci
+	@touch $@
+
 $(STAMPS)/testservers-node: testservers/package.json testservers/package-lock.json testservers/.npmrc
 	@mkdir -p $(@D)
 	cd testservers && $(NPM) ci
@@ -181,7 +187,7 @@ conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAM
 test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider --ignore=examples/packages examples
 
-test-extra: sanitize test-browser test-gc test-hosts test-wheel test-wine test-cross ## Run what CI runs besides test: sanitize, browser, GC stress, a hundred hosts, the wheel, Windows under Wine, other systems' builds
+test-extra: sanitize test-browser test-gc test-hosts test-wheel test-npm test-install test-wine test-cross ## Run what CI runs besides test: sanitize, browser, GC stress, a hundred hosts, the packages, Windows under Wine, other systems' builds
 
 test-deep: race fuzz lint ## Run what takes long or analyses: race, fuzz, lint
 
@@ -235,13 +241,14 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s), in seconds
 	test $$found = 1 || { echo 'there are no fuzz targets'; exit 1; }
 	$(GO) test ./capi -run TestFuzzSubmit -fuzz-seconds $(FUZZTIME:s=) -fuzz-seed $$RANDOM
 
-lint: $(STAMPS)/python $(STAMPS)/node ## Check formatting, types, and what static analysers find
+lint: $(STAMPS)/python $(STAMPS)/pyright $(STAMPS)/node ## Check formatting, types, and what static analysers find
 	@unformatted=$$(gofmt -l $(filter %.go,$(GO_SOURCES))); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags mcprt_points ./core/...
 	for os in darwin windows freebsd; do CGO_ENABLED=0 GOOS=$$os $(GO) vet ./core/... ./cmd/... ./internal/... || exit 1; done # what this machine cannot run
 	$(GO) run $(STATICCHECK) ./...
 	cd bindings/python && ../../$(VENV)/bin/python -m mypy
+	cd bindings/python && node_modules/.bin/pyright
 	cd bindings/node && $(NPM) run types
 
 lock: ## Resolve the versions of the test servers and of the benchmark's Python clients anew
@@ -302,26 +309,55 @@ bench-check: ## Hold the last run of bench against the bounds; fails when one is
 
 VERSION = $(shell awk '/^\#define MCPRT_VERSION_(MAJOR|MINOR|PATCH) /{printf "%s%s", dot, $$3; dot="."}' include/mcprt.h)
 
-define PKG_CONFIG
-prefix=$(PREFIX)
-libdir=$(LIBDIR)
-includedir=$${prefix}/include
+# Where each file goes, below DESTDIR. One list, so that uninstall removes what install made.
+INCLUDEDIR := $(PREFIX)/include
+CMAKEDIR   := $(LIBDIR)/cmake/mcprt
+MANDIR     := $(PREFIX)/share/man
+BASHDIR    := $(PREFIX)/share/bash-completion/completions
+ZSHDIR     := $(PREFIX)/share/zsh/site-functions
+FISHDIR    := $(PREFIX)/share/fish/vendor_completions.d
+EXAMPLEDIR := $(PREFIX)/share/doc/mcprt/examples
 
-Name: mcprt
-Description: MCP client runtime
-Version: $(VERSION)
-Libs: -L$${libdir} -lmcprt
-Cflags: -I$${includedir}
-endef
-export PKG_CONFIG
+SONAME     := $(notdir $(LIB))
+REALNAME    = libmcprt.so.$(VERSION)
+PAGES      := $(notdir $(wildcard docs/man/*.1)) $(notdir $(wildcard docs/man/*.3))
+EXAMPLES   := $(notdir $(wildcard examples/c/*.*))
 
-install: build ## Install into DESTDIR and PREFIX (/usr/local)
-	install -D -m 644 include/mcprt.h $(DESTDIR)$(PREFIX)/include/mcprt.h
-	install -D -m 755 $(LIB) $(DESTDIR)$(LIBDIR)/$(notdir $(LIB))
-	ln -sf $(notdir $(LIB)) $(DESTDIR)$(LIBDIR)/libmcprt.so
-	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
-	echo "$$PKG_CONFIG" >$(DESTDIR)$(LIBDIR)/pkgconfig/mcprt.pc
-	install -D -m 755 build/mcprt $(DESTDIR)$(PREFIX)/bin/mcprt
+INSTALLED   = $(INCLUDEDIR)/mcprt.h $(addprefix $(LIBDIR)/,$(REALNAME) $(SONAME) libmcprt.so) $(LIBDIR)/pkgconfig/mcprt.pc \
+              $(CMAKEDIR)/mcprtConfig.cmake $(CMAKEDIR)/mcprtConfigVersion.cmake $(PREFIX)/bin/mcprt \
+              $(foreach page,$(PAGES),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page)) \
+              $(BASHDIR)/mcprt $(ZSHDIR)/_mcprt $(FISHDIR)/mcprt.fish $(addprefix $(EXAMPLEDIR)/,$(EXAMPLES))
+
+# Fills the @NAME@s of a template.
+FILL = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@SONAME@|$(SONAME)|g' -e 's|@REALNAME@|$(REALNAME)|g' \
+  -e "s|@RELATIVE_INCLUDEDIR@|$$(realpath -m --relative-to='$(CMAKEDIR)' '$(INCLUDEDIR)')|g" -e "s|@RELATIVE_LIBDIR@|$$(realpath -m --relative-to='$(CMAKEDIR)' '$(LIBDIR)')|g"
+
+install: build ## Install library, header, tool, manual pages and completions into DESTDIR and PREFIX (/usr/local)
+	install -D -m 644 include/mcprt.h '$(DESTDIR)$(INCLUDEDIR)/mcprt.h'
+	install -D -m 755 $(LIB) '$(DESTDIR)$(LIBDIR)/$(REALNAME)'
+	ln -sf $(REALNAME) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
+	ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libmcprt.so'
+	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(CMAKEDIR)' '$(DESTDIR)$(BASHDIR)' '$(DESTDIR)$(ZSHDIR)' '$(DESTDIR)$(FISHDIR)'
+	$(FILL) capi/install/mcprt.pc.in >'$(DESTDIR)$(LIBDIR)/pkgconfig/mcprt.pc'
+	$(FILL) capi/install/mcprtConfig.cmake.in >'$(DESTDIR)$(CMAKEDIR)/mcprtConfig.cmake'
+	$(FILL) capi/install/mcprtConfigVersion.cmake.in >'$(DESTDIR)$(CMAKEDIR)/mcprtConfigVersion.cmake'
+	install -D -m 755 build/mcprt '$(DESTDIR)$(PREFIX)/bin/mcprt'
+	for page in $(PAGES); do install -D -m 644 docs/man/$$page '$(DESTDIR)$(MANDIR)'/man$${page##*.}/$$page; done
+	for example in $(EXAMPLES); do install -D -m 644 examples/c/$$example '$(DESTDIR)$(EXAMPLEDIR)'/$$example; done
+	build/mcprt completion bash >'$(DESTDIR)$(BASHDIR)/mcprt'
+	build/mcprt completion zsh >'$(DESTDIR)$(ZSHDIR)/_mcprt'
+	build/mcprt completion fish >'$(DESTDIR)$(FISHDIR)/mcprt.fish'
+
+uninstall: ## Remove what install has put below DESTDIR and PREFIX
+	@rm -f $(foreach file,$(INSTALLED),'$(DESTDIR)$(file)')
+	@for folder in '$(DESTDIR)$(CMAKEDIR)' '$(DESTDIR)$(EXAMPLEDIR)' '$(DESTDIR)$(dir $(EXAMPLEDIR))'; do ! test -d "$$folder" || rmdir --ignore-fail-on-non-empty "$$folder"; done
+
+api: build $(STAMPS)/python $(STAMPS)/node ## Write the kept public APIs of the packages again, after a change that is meant
+	cd bindings/python && MCPRT_UPDATE_API=1 PYTHONPATH=src ../../$(VENV)/bin/python -m pytest -q tests/test_api.py
+	cd bindings/node && MCPRT_UPDATE_API=1 $(NODE) --test test/api.test.js
+
+man: ## Write docs/man again, from the tool's help and the C header
+	$(GO) test -count=1 ./cmd/mcprt -run TestManualPages -update-manual
 
 # ---- packages ------------------------------------------------------------
 
@@ -331,7 +367,24 @@ wheel: build $(STAMPS)/python ## Build the Python wheels, with the library or (f
 	cd bindings/python && MCPRT_WHEEL=musl ../../$(VENV)/bin/python -m hatchling build -t wheel -d ../../dist/musl
 
 test-wheel: wheel ## Install the wheel into an empty venv and use it there
-	MCPRT_DIST=$(CURDIR)/dist $(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_wheel.py
+
+npm: build $(STAMPS)/node ## Build the npm packages, for all and for this platform, into dist/
+	rm -f dist/mcprt-*.tgz
+	$(NODE) bindings/node/pack.js dist
+
+# No part of the product: what the packages are tried under, besides Node.
+$(STAMPS)/runtimes: bindings/node/runtimes/package.json bindings/node/runtimes/package-lock.json
+	@mkdir -p $(@D)
+	cd bindings/node/runtimes && $(NPM) ci
+	@touch $@
+
+test-npm: npm $(STAMPS)/python $(STAMPS)/runtimes ## Install the npm packages into an empty folder and use them there, under Node, Bun and Deno
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_npm.py
+
+test-install: build $(STAMPS)/python ## Install into an empty prefix, and use library, tool and manual pages from there
+	@command -v cmake pkg-config >/dev/null || { echo 'test-install needs CMake and pkg-config (apt-get install cmake pkg-config)' >&2; exit 1; }
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_install.py
 
 clean: ## Remove all that was built or installed into the project
-	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/node/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules
+	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/python/node_modules bindings/node/node_modules bindings/node/runtimes/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules

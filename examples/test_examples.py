@@ -53,16 +53,12 @@ def test_readme_node(project: Path, home: Dict[str, str]) -> None:
 
 
 def test_readme_c(project: Path, home: Dict[str, str]) -> None:
-    # The README shows the calls alone.
-    (project / "program.c").write_text(
-        "#include <mcprt.h>\n#include <stdio.h>\nint main(void) {\n  mcprt_mgr mgr;\n  mcprt_buf out;\n"
-        + program("c")
-        + "  puts(out.ptr);\n  mcprt_buf_free(&out);\n  mcprt_close(mgr, -1);\n  mcprt_free(mgr);\n  return 0;\n}\n"
-    )
+    (project / "program.c").write_text(program("c"))
     (command,) = re.findall(r"^    (cc agent\.c .*) -o agent && \./agent$", (ROOT / "README.md").read_text("utf-8"), re.M)
     words = command.replace("$MCPRT", str(ROOT)).replace("agent.c", "program.c").split()
     run([*words, "-Wall", "-Werror", "-o", "program"], project)
-    reply = json.loads(run(["./program"], project, **home))
+    report, reply = map(json.loads, run(["./program"], project, **home).splitlines())
+    assert report["connected"] == ["demo"]
     assert reply["result"]["content"] == [{"type": "text", "text": "hi"}]
 
 

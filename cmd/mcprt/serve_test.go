@@ -62,7 +62,7 @@ func TestServeCallsAServer(t *testing.T) {
 		for block := make([]byte, 4096); !strings.Contains(got.String(), answer); {
 			n, err := from.Read(block)
 			got.Write(block[:n])
-			if err != nil || strings.Contains(got.String(), `"error"`) {
+			if err != nil || strings.Contains(got.String(), `"error":{`) {
 				t.Fatalf("%v after %q", err, got.String())
 			}
 		}

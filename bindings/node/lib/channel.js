@@ -128,7 +128,7 @@ export class Channel {
 
   /**
    * @param {number} verb
-   * @param {object} request
+   * @param {string} request JSON
    * @param {(data: Buffer) => any} decode runs while the data is valid
    * @param {SubmitOptions} [options]
    * @returns {Promise<any>}
@@ -137,13 +137,7 @@ export class Channel {
     const { signal } = options
     if (signal?.aborted) return Promise.reject(signal.reason)
     if (this.isClosed) return Promise.reject(statusError(Status.ECLOSED))
-    let text
-    try {
-      text = JSON.stringify(request)
-    } catch (error) {
-      return Promise.reject(error) // a BigInt, a circle: whoever awaits or catches must get it
-    }
-    const operation = new Operation(verb, text, decode, options)
+    const operation = new Operation(verb, request, decode, options)
     if (signal) this.#aborts.watch(signal, operation, (aborted) => this.#abort(aborted))
     // A queue that somebody already waits in is a queue for everybody, else the
     // late ones would overtake. The library never refuses a disconnect.
@@ -180,7 +174,7 @@ export class Channel {
   }
 
   /**
-   * @param {object} request
+   * @param {string} request JSON
    * @returns {Promise<void>} settles when the library has ended every server
    */
   close(request) {
@@ -190,7 +184,7 @@ export class Channel {
       this.#onEnded = resolve
     })
     for (const operation of this.#waiting) this.#fail(operation, statusError(Status.ECLOSED))
-    const status = this.#native.submit(this.#handle, Verb.CLOSE, this.#nextTag++, JSON.stringify(request))
+    const status = this.#native.submit(this.#handle, Verb.CLOSE, this.#nextTag++, request)
     if (status === Status.OK) this.#inFlight++
     else this.#end(() => statusError(status))
     this.#hold()

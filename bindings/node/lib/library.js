@@ -5,33 +5,38 @@
  */
 
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, statSync } from 'node:fs'
-import { delimiter, dirname, join, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { delimiter, join, resolve } from 'node:path'
 import { isMainThread } from 'node:worker_threads'
 import { ABI, MINOR, Status } from './abi.js'
 import { readElf } from './elf.js'
 import { LibraryError, statusError } from './errors.js'
 import { Native } from './native.js'
 import { ServedLibrary } from './serve.js'
+import { PACKAGE, advice, fromCheckout, fromPlatformPackage, isMusl, libraryName, platformPackage, toolName } from './platform.js'
 
-const PACKAGE = dirname(dirname(fileURLToPath(import.meta.url)))
-const FILE_NAMES = /** @type {Record<string, string>} */ ({ darwin: 'libmcprt.0.dylib', win32: 'mcprt.dll' })
-const FILE_NAME = FILE_NAMES[process.platform] ?? 'libmcprt.so.0'
-
-/** @type {Promise<import('./native.js').Library> | undefined} */
-let loading
+/** @type {{path: string, isServed: boolean, native: Promise<import('./native.js').Library>} | undefined} */
+let loaded
 
 /**
- * One library per process (and per worker thread, which has its own koffi). A
- * failure is not remembered: the cause may be gone at the next try.
+ * One library per process (and per worker thread, which has its own koffi): two
+ * would be two Go runtimes. A failure is not remembered: the cause may be gone at
+ * the next try.
+ * @param {string} [explicit] the path that the program gave
  * @returns {Promise<import('./native.js').Library>}
  */
-export function loadLibrary() {
-  loading ??= load().catch((error) => {
-    loading = undefined
-    throw error
-  })
-  return loading
+export async function loadLibrary(explicit) {
+  if (!loaded) {
+    const tool = servingTool()
+    const path = tool ?? findLibrary({ explicit })
+    const native = tool ? serve(tool) : load(path)
+    loaded = { path, isServed: tool !== undefined, native }
+    native.catch(() => {
+      loaded = undefined
+    })
+  } else if (explicit !== undefined && !loaded.isServed && resolve(explicit) !== loaded.path) {
+    throw new LibraryError(`this process uses the mcprt library ${loaded.path} already, and cannot use ${resolve(explicit)} besides; give each open the same path`)
+  }
+  return loaded.native
 }
 
 /**
@@ -44,13 +49,30 @@ function settleChildSignal() {
   if (isMainThread && process.platform !== 'win32') process.on('SIGCHLD', () => {})
 }
 
-async function load() {
-  const tool = servingTool()
-  const path = tool ?? findLibrary(process.env.MCPRT_LIBRARY)
-  const native = tool ? await ServedLibrary.start(tool, () => (loading = undefined)) : await loadNative(path)
+/** @param {string} path @returns {Promise<import('./native.js').Library>} */
+async function load(path) {
+  return fits(path, await loadNative(path))
+}
+
+/** @param {string} tool @returns {Promise<import('./native.js').Library>} */
+async function serve(tool) {
+  const library = await ServedLibrary.start(tool, () => (loaded = undefined))
+  try {
+    return fits(tool, library)
+  } catch (error) {
+    library.shutdown()
+    throw error
+  }
+}
+
+/**
+ * @template {import('./native.js').Library} T
+ * @param {string} path
+ * @param {T} native
+ */
+function fits(path, native) {
   const status = native.check(ABI, MINOR)
   if (status === Status.EVERSION) {
-    if (native instanceof ServedLibrary) native.shutdown()
     throw new LibraryError(
       `${path} has version ${native.version()}, but this package needs ABI ${ABI} with at least version ${ABI}.${MINOR}; install both from the same release`,
     )
@@ -67,9 +89,11 @@ async function loadNative(path) {
   try {
     return new Native(koffi, path)
   } catch (error) {
-    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${reason(error)}); build it again or reinstall the package`, {
-      cause: error,
-    })
+    const [, glibc] = /version `GLIBC_([\d.]+)' not found/.exec(String(error)) ?? []
+    const [what, advice] = glibc
+      ? [`it needs glibc ${glibc}, and this system's is older`, 'set MCPRT_BACKEND=serve, which runs the command line tool in its place, use a newer system, or run "make build" on this one and set MCPRT_LIBRARY']
+      : [reason(error), 'build it again or reinstall the package']
+    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${what}); ${advice}`, { cause: error })
   }
 }
 
@@ -84,11 +108,12 @@ export function servingTool(program = process.execPath) {
   }
   const musl = isMusl(program)
   if (musl && chosen === 'library') {
-    throw new LibraryError(`${MUSL}; unset MCPRT_BACKEND, so that the command line tool takes its place, or use a Node built for glibc, such as the image node:20-slim`)
+    throw new LibraryError(`${MUSL}; unset MCPRT_BACKEND, so that the command line tool takes its place, or use a Node built for glibc, such as the image node:22-slim`)
   }
   return musl || chosen === 'serve' ? findTool({ isMusl: musl }) : undefined
 }
 
+// Go's runtime cannot be loaded into a musl process (golang/go#13492, golang/go#54805).
 const MUSL = `this Node was built for musl (Alpine Linux and others, ${process.platform}-${process.arch}), where a Go library cannot be loaded`
 
 /**
@@ -104,16 +129,14 @@ export function findTool({ isMusl = false, packageFolder = PACKAGE } = {}) {
     if (!existsSync(path)) throw new LibraryError(`MCPRT_TOOL names ${path}, which does not exist; correct or unset it`)
     return path
   }
-  const name = process.platform === 'win32' ? 'mcprt.exe' : 'mcprt'
-  const places = [join(packageFolder, name)]
-  const checkout = resolve(packageFolder, '..', '..')
-  if (existsSync(join(checkout, 'include', 'mcprt.h'))) places.push(join(checkout, 'build', name))
+  const name = toolName()
+  const built = fromCheckout(name, packageFolder)
   const onPath = (process.env.PATH ?? '').split(delimiter).filter(Boolean).map((folder) => join(folder, name))
-  const path = places.find((place) => existsSync(place)) ?? onPath.find(isProgram)
+  const path = fromPlatformPackage(`bin/${name}`, packageFolder) ?? (built && existsSync(built) ? built : onPath.find(isProgram))
   if (path) return path
   throw new LibraryError(
-    `${isMusl ? MUSL : 'MCPRT_BACKEND=serve asks for "mcprt serve"'}, and the command line tool mcprt that would take its place was not found: not at ${places.join(' or ')}, and not on PATH; ` +
-      `install the tool (one static file, which runs on every libc) or name it in MCPRT_TOOL${isMusl ? ', or use a Node built for glibc, such as the image node:20-slim' : ''}`,
+    `${isMusl ? MUSL : 'MCPRT_BACKEND=serve asks for "mcprt serve"'}, and the command line tool mcprt that would take its place was not found: not in the package ${platformPackage()}${built ? `, not at ${built}` : ''}, and not on PATH; ` +
+      `install the tool (one static file, which runs on every libc) or name it in MCPRT_TOOL${isMusl ? ', or use a Node built for glibc, such as the image node:22-slim' : ''}`,
   )
 }
 
@@ -136,33 +159,31 @@ function isProgram(path) {
 }
 
 /**
- * @param {string | undefined} override the value of MCPRT_LIBRARY
- * @param {string} [packageFolder]
+ * In this order: the path that the program gave, MCPRT_LIBRARY, the package of this
+ * platform, the build of a checkout.
+ * @param {object} [options]
+ * @param {string} [options.explicit]
+ * @param {string} [options.variable] the value of MCPRT_LIBRARY
+ * @param {string} [options.packageFolder]
  * @returns {string} an existing path
  */
-export function findLibrary(override, packageFolder = PACKAGE) {
-  if (override) {
-    const path = resolve(override)
-    if (!existsSync(path)) throw new LibraryError(`MCPRT_LIBRARY names ${path}, which does not exist; correct or unset it`)
+export function findLibrary({ explicit, variable = process.env.MCPRT_LIBRARY, packageFolder = PACKAGE } = {}) {
+  const named = explicit ?? (variable || undefined)
+  if (named !== undefined) {
+    const path = resolve(named)
+    const where = explicit === undefined ? 'MCPRT_LIBRARY names' : 'the option library names'
+    if (!existsSync(path)) throw new LibraryError(`${where} ${path}, which does not exist; correct or unset it`)
     return path
   }
-  const places = [join(packageFolder, FILE_NAME)]
-  const checkout = resolve(packageFolder, '..', '..')
-  if (existsSync(join(checkout, 'include', 'mcprt.h'))) places.push(join(checkout, 'build', FILE_NAME))
-  const path = places.find((place) => existsSync(place))
+  const name = libraryName()
+  const built = fromCheckout(name, packageFolder)
+  const path = fromPlatformPackage(name, packageFolder) ?? (built && existsSync(built) ? built : undefined)
   if (path) return path
+  const places = [`in the package ${platformPackage()}`, ...(built ? [`at ${built}`] : [])]
   throw new LibraryError(
-    `the mcprt library for ${process.platform}-${process.arch} was not found at ${places.join(' or ')}; ` +
-      'run "make build" in a checkout, or set MCPRT_LIBRARY to its path',
+    `the mcprt library for ${process.platform}-${process.arch} was not found: ${name} is not ${places.join(' nor ')}; ` +
+      `${advice(packageFolder)}, or set MCPRT_LIBRARY to the path of a library that you built for this machine`,
   )
-}
-
-/**
- * Go's runtime cannot be loaded into a musl process (golang/go#13492, golang/go#54805).
- * @param {string} program the running Node
- */
-export function isMusl(program) {
-  return process.platform === 'linux' && /\/ld-musl/.test(readElf(program)?.interpreter ?? '')
 }
 
 /** @param {string} path */

@@ -4,6 +4,7 @@
  */
 
 import { Status } from './abi.js'
+import { checkFunction, invalidArgument } from './arguments.js'
 import { statusError } from './errors.js'
 
 const INTERNAL_ERROR = -32603 // JSON-RPC
@@ -41,10 +42,11 @@ export class ReplyError extends Error {
  */
 export function answeredKinds(handlers) {
   for (const [kind, handler] of Object.entries(handlers)) {
-    if (!Object.values(KINDS).includes(kind)) throw new TypeError(`onRequest.${kind} is not a kind of request; the kinds are ${Object.values(KINDS).join(', ')}`)
-    if (typeof handler !== 'function') throw new TypeError(`onRequest.${kind} must be a function`)
+    if (!Object.values(KINDS).includes(kind)) throw invalidArgument(`onRequest.${kind} is not a kind of request; the kinds are ${Object.values(KINDS).join(', ')}`)
+    if (handler === undefined) continue // as everywhere, what is undefined is not there
+    checkFunction('Runtime.open', `onRequest.${kind}`, handler)
   }
-  return Object.keys(handlers)
+  return Object.keys(handlers).filter((kind) => handlers[/** @type {keyof Handlers} */ (kind)] !== undefined)
 }
 
 /** @typedef {{type: string, server: string, abort: AbortController, isAnswered: boolean}} OpenRequest */
@@ -79,7 +81,7 @@ export class RequestDesk {
     const kind = Object.hasOwn(KINDS, type) ? KINDS[type] : ''
     /** @type {Record<string, any>} */
     const handlers = this.#handlers
-    if (!Object.hasOwn(handlers, kind)) return this.#reply(tag, undefined)
+    if (!Object.hasOwn(handlers, kind) || handlers[kind] === undefined) return this.#reply(tag, undefined)
     /** @type {OpenRequest} */
     const request = { type, server, abort: new AbortController(), isAnswered: false }
     this.#open.set(tag, request)
@@ -106,7 +108,7 @@ export class RequestDesk {
     this.#open.delete(tag)
     if (!request.isAnswered) request.abort.abort(statusError(status < 0 ? status : Status.ECANCELED))
     else if (status === Status.EINVAL) {
-      this.#report(new TypeError(`the answer to ${request.type} of server ${request.server} had the wrong shape; return the result that MCP defines for it`), request)
+      this.#report(invalidArgument(`the answer to ${request.type} of server ${request.server} had the wrong shape; return the result that MCP defines for it`), request)
     }
   }
 

@@ -6,6 +6,7 @@
 import { EventEmitter } from 'node:events'
 import { isMainThread } from 'node:worker_threads'
 import { Verb } from './abi.js'
+import { checkFunction, checkSignal, checkString, encode, invalidArgument, optionsOf } from './arguments.js'
 import { Channel } from './channel.js'
 import { replyError } from './errors.js'
 import { EventStream } from './events.js'
@@ -49,15 +50,18 @@ export class Runtime extends EventEmitter {
    * @param {import('../index.js').RuntimeOptions} [options]
    * @returns {Promise<Runtime>}
    */
-  static async open({ onRequest = {}, ...options } = {}) {
-    const answers = answeredKinds(onRequest)
-    const native = await loadLibrary()
+  static async open(options) {
+    const { onRequest, library, ...rest } = optionsOf('Runtime.open', options)
+    const handlers = optionsOf('Runtime.open', onRequest, 'onRequest')
+    const answers = answeredKinds(handlers)
+    if (library !== undefined) checkString('Runtime.open', 'library', library)
     // The library sees the environment of the process's start, never later changes.
-    const text = JSON.stringify({ ...options, env: options.env ?? process.env, answers })
+    const text = encode('Runtime.open', { ...rest, env: rest.env ?? process.env, answers })
+    const native = await loadLibrary(library)
     const { status, handle, data } = await native.open(text)
     if (status < 0) throw replyError(status, data)
     try {
-      return new Runtime(native, handle, onRequest)
+      return new Runtime(native, handle, handlers)
     } catch (error) {
       native.free(handle)
       throw error
@@ -104,36 +108,38 @@ export class Runtime extends EventEmitter {
   }
 
   /** @param {import('../index.js').Abortable} [options] */
-  discover({ signal, ...request } = {}) {
-    return this.#channel.submit(Verb.DISCOVER, request, decodeReply, { signal })
+  discover(options) {
+    return this.#ask('Runtime.discover', Verb.DISCOVER, options)
   }
 
   /** @param {import('../index.js').ConnectOptions} [options] */
-  connect({ signal, ...request } = {}) {
-    return this.#channel.submit(Verb.CONNECT, request, decodeReply, { signal })
+  connect(options) {
+    return this.#ask('Runtime.connect', Verb.CONNECT, options)
   }
 
   /** @param {import('../index.js').ReloadOptions} [options] */
-  reload({ signal, ...request } = {}) {
-    return this.#channel.submit(Verb.RELOAD, request, decodeReply, { signal })
+  reload(options) {
+    return this.#ask('Runtime.reload', Verb.RELOAD, options)
   }
 
   /** @param {string} [server] @param {import('../index.js').Abortable} [options] */
-  disconnect(server, { signal } = {}) {
-    return this.#channel.submit(Verb.DISCONNECT, { server }, decodeReply, { signal })
+  disconnect(server, options) {
+    return this.#ask('Runtime.disconnect', Verb.DISCONNECT, options, { server })
   }
 
   /** @param {import('../index.js').ListOptions} [options] */
-  list({ signal, ...request } = {}) {
-    return this.#channel.submit(Verb.LIST, request, decodeReply, { signal })
+  list(options) {
+    return this.#ask('Runtime.list', Verb.LIST, options)
   }
 
-  async tools(options = {}) {
-    return (await this.list({ ...options, kind: 'tools' })).tools
+  /** @param {Omit<import('../index.js').ListOptions, 'kind' | 'ifRevision'>} [options] */
+  async tools(options) {
+    return (await this.#ask('Runtime.tools', Verb.LIST, options, { kind: 'tools' })).tools
   }
 
-  async servers(options = {}) {
-    return (await this.list({ ...options, kind: 'servers' })).servers
+  /** @param {Omit<import('../index.js').ListOptions, 'kind' | 'ifRevision'>} [options] */
+  async servers(options) {
+    return (await this.#ask('Runtime.servers', Verb.LIST, options, { kind: 'servers' })).servers
   }
 
   /**
@@ -141,9 +147,8 @@ export class Runtime extends EventEmitter {
    * @param {object} [args]
    * @param {import('../index.js').CallOptions & {server?: string}} [options]
    */
-  call(name, args, { server, meta, signal, onProgress, ...rest } = {}) {
-    const request = { ...rest, server, tool: name, arguments: args, progress: onProgress && true, _meta: meta }
-    return this.#channel.submit(Verb.CALL, request, toCallResult, { signal, onProgress })
+  call(name, args, options) {
+    return this.#send('Runtime.call', { tool: name, arguments: args }, options, toCallResult)
   }
 
   /**
@@ -152,9 +157,8 @@ export class Runtime extends EventEmitter {
    * @param {object} [params]
    * @param {import('../index.js').CallOptions} [options]
    */
-  request(server, method, params, { meta, signal, onProgress, ...rest } = {}) {
-    const request = { ...rest, server: server ?? undefined, method, params, progress: onProgress && true, _meta: meta }
-    return this.#channel.submit(Verb.CALL, request, toResult, { signal, onProgress })
+  request(server, method, params, options) {
+    return this.#send('Runtime.request', { server: server ?? undefined, method, params }, options, toResult)
   }
 
   /** @param {string} server @param {import('../index.js').Abortable & {timeoutMs?: number}} [options] */
@@ -168,13 +172,17 @@ export class Runtime extends EventEmitter {
   }
 
   /** @param {import('../index.js').Abortable} [options] */
-  async stats({ signal } = {}) {
-    return (await this.request(null, 'mcprt/stats', undefined, { signal })).json
+  async stats(options) {
+    return (await this.request(null, 'mcprt/stats', undefined, options)).json
   }
 
   /** @param {{graceMs?: number}} [options] */
-  close({ graceMs } = {}) {
-    return this.#channel.close({ graceMs })
+  async close(options) {
+    const { graceMs } = optionsOf('Runtime.close', options)
+    if (graceMs !== undefined && !(Number.isSafeInteger(graceMs) && graceMs >= 0)) {
+      throw invalidArgument('Runtime.close: graceMs must be a whole number of milliseconds, 0 or more')
+    }
+    return this.#channel.close(encode('Runtime.close', { graceMs }))
   }
 
   get closed() {
@@ -182,7 +190,10 @@ export class Runtime extends EventEmitter {
   }
 
   /** @param {import('../index.js').Abortable & {limit?: number}} [options] */
-  events({ signal, limit = DEFAULT_STREAM_LIMIT } = {}) {
+  events(options) {
+    const { signal, limit = DEFAULT_STREAM_LIMIT } = optionsOf('Runtime.events', options)
+    checkSignal('Runtime.events', signal)
+    if (!(Number.isSafeInteger(limit) && limit > 0)) throw invalidArgument('Runtime.events: limit must be a whole number above 0')
     const stream = new EventStream({
       signal,
       limit,
@@ -211,6 +222,40 @@ export class Runtime extends EventEmitter {
     this.#isReferenced = false
     this.#updateReference()
     return this
+  }
+
+  /**
+   * A verb whose reply is a report or a list. A wrong argument rejects, as every other failure does.
+   * @param {string} where
+   * @param {number} verb
+   * @param {import('../index.js').Abortable | undefined} options
+   * @param {object} [members] of the request, besides the options
+   * @returns {Promise<any>}
+   */
+  async #ask(where, verb, options, members) {
+    const { signal, ...request } = optionsOf(where, options)
+    checkSignal(where, signal)
+    return this.#channel.submit(verb, encode(where, { ...request, ...members }), decodeReply, { signal })
+  }
+
+  /**
+   * A request to a server.
+   * @param {string} where
+   * @param {object} members of the request, besides the options
+   * @param {(import('../index.js').CallOptions & {server?: string}) | undefined} options
+   * @param {(data: Buffer) => any} decode
+   * @returns {Promise<any>}
+   */
+  #send(where, members, options, decode) {
+    try {
+      const { meta, signal, onProgress, ...rest } = optionsOf(where, options)
+      checkSignal(where, signal)
+      checkFunction(where, 'onProgress', onProgress)
+      const request = encode(where, { ...rest, ...members, progress: onProgress && true, _meta: meta })
+      return this.#channel.submit(Verb.CALL, request, decode, { signal, onProgress })
+    } catch (error) {
+      return Promise.reject(error) // this is the hot path: no promise besides the operation's own
+    }
   }
 
   #updateReference() {

@@ -2,14 +2,15 @@
 
 import assert from 'node:assert/strict'
 import { execFile, execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { LibraryError, Runtime } from '../index.js'
 import { readElf } from '../lib/elf.js'
-import { findLibrary, findTool, isMusl, servingTool } from '../lib/library.js'
+import { findLibrary, findTool, servingTool } from '../lib/library.js'
+import { isMusl, libraryName, platformPackage } from '../lib/platform.js'
 import { stubLibrary } from './stub.js'
 
 const PACKAGE = fileURLToPath(new URL('..', import.meta.url))
@@ -63,23 +64,46 @@ test('a path that MCPRT_LIBRARY names must exist', async () => {
 
 test('without a library the places are named', async () => {
   const output = await open({ index: join(copyOfPackage(), 'index.js') })
-  assert.match(output, /^LibraryError true the mcprt library for \w+-\w+ was not found at .*libmcprt\.so\.0; run "make build" .*MCPRT_LIBRARY/)
+  const [name, platform] = [libraryName(), platformPackage()]
+  assert.ok(output.startsWith(`LibraryError true the mcprt library for ${process.platform}-${process.arch} was not found: ${name} is not in the package ${platform}; install ${platform} `), output)
+  assert.match(output, /--omit=optional.*, or set MCPRT_LIBRARY to/)
 })
 
-test('the library beside the package is found, and koffi may be missing', async () => {
+test("the platform's package is found, and koffi may be missing", async () => {
   const copy = copyOfPackage()
-  cpSync(stubLibrary(), join(copy, 'libmcprt.so.0'))
   const index = join(copy, 'index.js')
+  const platform = join(copy, 'node_modules', platformPackage())
+  mkdirSync(platform, { recursive: true })
+  writeFileSync(join(platform, 'package.json'), '{}')
+  assert.match(await open({ index }), /was not found: .* is not in the package/) // a package without its file
+  cpSync(stubLibrary(), join(platform, libraryName()))
   const output = await open({ index })
   assert.match(output, /^LibraryError true koffi, .* cannot be loaded \(Cannot find package 'koffi'.*\); run "npm install" again/)
   // A package that has its lock file is that of a checkout, which npm only links.
   writeFileSync(join(copy, 'package-lock.json'), '{}')
   assert.ok((await open({ index })).includes(`; run "npm ci" in ${copy}\n`))
-  mkdirSync(join(copy, 'node_modules'))
   for (const dependency of ['koffi', '@koromix']) {
     cpSync(join(PACKAGE, 'node_modules', dependency), join(copy, 'node_modules', dependency), { recursive: true })
   }
   assert.equal(await open({ index }), 'opened\n')
+})
+
+test('the path that the program gives wins, and stays', async () => {
+  const library = stubLibrary()
+  const source = `import { Runtime } from ${JSON.stringify(join(PACKAGE, 'index.js'))}
+    const opened = (options) => Runtime.open(options).then((runtime) => runtime.close(), ({ name, message }) => console.log(name, message))
+    await opened({ library: '/nowhere.so' })
+    await opened({ library: ${JSON.stringify(library)} })
+    await opened({})
+    await opened({ library: ${JSON.stringify(library)} })
+    await opened({ library: '/other.so' })`
+  const env = { ...process.env, MCPRT_LIBRARY: '/nowhere-else.so' }
+  const output = execFileSync(process.execPath, ['--input-type=module', '--eval', source], { env, encoding: 'utf8', timeout: 20_000 })
+  assert.deepEqual(output.split('\n'), [
+    'LibraryError the option library names /nowhere.so, which does not exist; correct or unset it',
+    `LibraryError this process uses the mcprt library ${library} already, and cannot use /other.so besides; give each open the same path`,
+    '',
+  ])
 })
 
 test('a Runtime made with new says how it is made', () => {
@@ -89,13 +113,15 @@ test('a Runtime made with new says how it is made', () => {
 test('a development checkout is used when nothing else is there', () => {
   const checkout = mkdtempSync(join(folder, 'checkout-'))
   for (const part of ['build', 'include', 'bindings/node']) mkdirSync(join(checkout, part), { recursive: true })
-  assert.throws(() => findLibrary(undefined, join(checkout, 'bindings/node')), LibraryError)
-  writeFileSync(join(checkout, 'build/libmcprt.so.0'), '')
-  assert.throws(() => findLibrary(undefined, join(checkout, 'bindings/node')), LibraryError)
+  const packageFolder = join(checkout, 'bindings/node')
+  const find = () => findLibrary({ variable: '', packageFolder })
+  assert.throws(find, LibraryError)
+  writeFileSync(join(checkout, 'build', libraryName()), '')
+  assert.throws(find, LibraryError) // any folder may have a build/
   writeFileSync(join(checkout, 'include/mcprt.h'), '')
-  assert.equal(findLibrary(undefined, join(checkout, 'bindings/node')), join(checkout, 'build/libmcprt.so.0'))
-  writeFileSync(join(checkout, 'bindings/node/libmcprt.so.0'), '')
-  assert.equal(findLibrary(undefined, join(checkout, 'bindings/node')), join(checkout, 'bindings/node/libmcprt.so.0'))
+  assert.equal(find(), join(checkout, 'build', libraryName()))
+  rmSync(join(checkout, 'build', libraryName()))
+  assert.throws(find, ({ message }) => message.includes(`run "make build" in ${checkout}, or set MCPRT_LIBRARY`))
 })
 
 test('files that are no library, or another one', async () => {
@@ -148,6 +174,17 @@ test('a library for another processor', async () => {
   assert.match(output, new RegExp(`^LibraryError true .*machine\\.so was built for ${name}, but this Node runs on ${process.arch}; install`))
 })
 
+test('a library for a newer glibc', async () => {
+  const library = join(folder, 'newer.so')
+  const bytes = readFileSync(stubLibrary())
+  const at = bytes.indexOf('\0GLIBC_2.') + 1
+  assert.ok(at > 0)
+  bytes.write('GLIBC_9.', at) // its hash does not fit any more, so no system has it
+  writeFileSync(library, bytes)
+  const output = await open({ library })
+  assert.match(output, /^LibraryError true .*newer\.so cannot be loaded as the mcprt library \(it needs glibc 9\.[\d.]+, and this system's is older\); set MCPRT_BACKEND=serve, .*use a newer system, or run "make build"/)
+})
+
 test('on musl the tool takes the place of the library', (t) => {
   const { MCPRT_BACKEND, MCPRT_TOOL, PATH } = process.env
   t.after(() => {
@@ -188,7 +225,7 @@ test('on musl without a tool', (t) => {
   const packageFolder = mkdtempSync(join(folder, 'package-'))
   assert.throws(() => findTool({ isMusl: true, packageFolder }), {
     name: 'LibraryError',
-    message: /^this Node was built for musl \(Alpine Linux and others, linux-\w+\), .* was not found: not at .*mcprt, and not on PATH; install the tool .*glibc/,
+    message: /^this Node was built for musl \(Alpine Linux and others, linux-\w+\), .* was not found: not in the package @mcprt\/.*, and not on PATH; install the tool .*glibc/,
   })
   // What npm and pip write runs us again.
   writeFileSync(join(bin, 'mcprt'), '#!/bin/sh\n', { mode: 0o755 })

@@ -1,12 +1,15 @@
 /** The package as others meet it: its exports, its declarations, its lock file. */
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import * as mcprt from '../index.js'
+import { libraryName, platformPackage, toolName } from '../lib/platform.js'
 
 const folder = fileURLToPath(new URL('..', import.meta.url))
 const manifest = JSON.parse(readFileSync(`${folder}package.json`, 'utf8'))
@@ -32,8 +35,8 @@ test('the declared members of the classes exist, and no others', () => {
   }
 })
 
-test('the declarations and the sources pass tsc', () => {
-  execFileSync(process.execPath, [`${folder}node_modules/typescript/bin/tsc`, '--project', `${folder}tsconfig.json`], { encoding: 'utf8' })
+test('the declarations and the sources pass tsc and tsd', () => {
+  execFileSync('npm', ['run', '--silent', 'types'], { cwd: folder, encoding: 'utf8' })
 })
 
 test('every dependency is pinned, and the lock file names no registry', () => {
@@ -55,14 +58,37 @@ test('the version is that of the library', () => {
 })
 
 test('the package holds its files and no tests', () => {
-  const [{ files }] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--offline'], { cwd: folder, encoding: 'utf8' }))
-  const paths = files.map((/** @type {{path: string}} */ { path }) => path)
-  for (const path of ['index.js', 'index.d.ts', 'lib/runtime.js', 'README.md', 'package.json']) assert.ok(paths.includes(path), path)
-  assert.deepEqual(paths.filter((/** @type {string} */ path) => /test|tsconfig|lock|npmrc/.test(path)), [])
+  const target = mkdtempSync(join(tmpdir(), 'mcprt-pack-'))
+  try {
+    const build = join(target, 'build')
+    mkdirSync(build)
+    for (const file of [libraryName(), toolName()]) writeFileSync(join(build, file), file)
+    const cpu = process.arch === 'arm64' ? 'x64' : 'arm64'
+    const tarballs = execFileSync(process.execPath, [`${folder}pack.js`, target, build, `linux-${cpu}=${build}`], { encoding: 'utf8' }).trim().split('\n')
+    const listing = (/** @type {string} */ tarball) => execFileSync('tar', ['tf', tarball], { encoding: 'utf8' }).trim().split('\n').map((path) => path.replace(/^package\//, ''))
+    const packed = (/** @type {string} */ tarball) => JSON.parse(execFileSync('tar', ['xOf', tarball, 'package/package.json'], { encoding: 'utf8' }))
+    const [ours, other, main] = tarballs
+    assert.deepEqual(listing(ours).sort(), ['LICENSE', 'README.md', `bin/${toolName()}`, libraryName(), 'package.json'].sort())
+    assert.deepEqual(listing(other).sort(), ['LICENSE', 'README.md', 'bin/mcprt', 'libmcprt.so.0', 'package.json'].sort())
+    const { name, version, os, cpu: cpus, libc } = packed(other)
+    assert.deepEqual({ name, version, os, cpus, libc }, { name: `@mcprt/linux-${cpu}-gnu`, version: manifest.version, os: ['linux'], cpus: [cpu], libc: ['glibc'] })
+    const { optionalDependencies, dependencies, devDependencies, scripts } = packed(main)
+    assert.deepEqual(optionalDependencies, { [platformPackage()]: manifest.version, [`@mcprt/linux-${cpu}-gnu`]: manifest.version })
+    assert.deepEqual({ dependencies, devDependencies, scripts }, { dependencies: manifest.dependencies, devDependencies: undefined, scripts: undefined })
+    const lib = readdirSync(`${folder}lib`).map((file) => `lib/${file}`)
+    assert.deepEqual(listing(main).sort(), [...lib, 'LICENSE', 'README.md', 'bin/mcprt.js', 'index.d.cts', 'index.d.ts', 'index.js', 'package.json'].sort())
+  } finally {
+    rmSync(target, { recursive: true })
+  }
 })
 
-test('it can be required where Node requires ES modules', () => {
+test("the command line tool of the checkout is run, with its exit status", () => {
+  const run = (/** @type {string[]} */ ...args) => spawnSync(process.execPath, [`${folder}bin/mcprt.js`, ...args], { encoding: 'utf8' })
+  assert.match(run('version').stdout, new RegExp(manifest.version.replaceAll('.', '\\.')))
+  assert.equal(run('nothing').status, 2)
+})
+
+test('it can be required, and is the same package then', () => {
   const require = createRequire(import.meta.url)
-  if (process.features.require_module) assert.equal(require('../index.js').Runtime, mcprt.Runtime)
-  else assert.throws(() => require('../index.js'), { code: 'ERR_REQUIRE_ESM' })
+  assert.equal(require('../index.js').Runtime, mcprt.Runtime)
 })

@@ -89,15 +89,15 @@ test('what is no JSON rejects, and does not throw', async (t) => {
   circle.self = circle
   for (const args of [{ n: 10n }, circle]) {
     const promise = runtime.call('mcp_demo_echo', args)
-    await assert.rejects(promise, TypeError)
+    await assert.rejects(promise, { name: 'InvalidRequestError' })
   }
   assert.equal((await runtime.call('mcp_demo_echo', { text: 'still there' })).text, 'still there')
 })
 
 test('open explains a refusal', async () => {
   await assert.rejects(Runtime.open(/** @type {any} */ ({ stubRefuse: true })), { name: 'InvalidRequestError', message: /told to refuse/ })
-  await assert.rejects(Runtime.open({ onRequest: /** @type {any} */ ({ nothing() {} }) }), { name: 'TypeError', message: /nothing is not a kind/ })
-  await assert.rejects(Runtime.open({ onRequest: /** @type {any} */ ({ roots: [] }) }), { name: 'TypeError', message: /must be a function/ })
+  await assert.rejects(Runtime.open({ onRequest: /** @type {any} */ ({ nothing() {} }) }), { name: 'InvalidRequestError', message: /nothing is not a kind/ })
+  await assert.rejects(Runtime.open({ onRequest: /** @type {any} */ ({ roots: [] }) }), { name: 'InvalidRequestError', message: /must be a function/ })
 })
 
 test('1,000 calls in flight', async (t) => {

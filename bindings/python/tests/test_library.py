@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -117,6 +118,14 @@ def test_library_of_another_machine(monkeypatch: pytest.MonkeyPatch, stub_path: 
     assert message.startswith(f"{foreign} is made for {name}, but this Python runs on ")
 
 
+def test_library_for_a_newer_glibc(monkeypatch: pytest.MonkeyPatch, stub_path: str, tmp_path: Path) -> None:
+    data = Path(stub_path).read_bytes()
+    newer = tmp_path / "newer.so"
+    # Its hash does not fit any more, so no system has it.
+    newer.write_bytes(data.replace(b"\0GLIBC_2.", b"\0GLIBC_9.", 1))
+    assert re.match(rf"{newer} needs glibc 9\.[\d.]+, and this system's is older: ", refusal(monkeypatch, newer))
+
+
 def test_another_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = tmp_path / "other.so"
     source = tmp_path / "other.c"
@@ -161,7 +170,7 @@ def _found_by(package: Path) -> str:
 def test_an_installation_finds_the_file_beside_the_package(stub_path: str, tmp_path: Path) -> None:
     package = tmp_path / "site" / "mcprt"
     assert _found_by(package).startswith(
-        f"this installation of mcprt has no library for this system (libmcprt.so.0 is not in {package}): "
+        f"this installation of mcprt has no library for {sys.platform} on {platform.machine()}: libmcprt.so.0 is not in {package}, "
     )
     shutil.copy(stub_path, package / "libmcprt.so.0")
     assert _found_by(package) == f"{package}/libmcprt.so.0\n"

@@ -16,6 +16,8 @@ import mcprt
 from mcprt import _operations, _options
 from mcprt._options import encode_options
 
+from .conftest import ROOT
+
 
 def put(**keywords: Any) -> Dict[str, Any]:
     decoded: Dict[str, Any] = json.loads(encode_options({"env": {}, **keywords}, None, []))
@@ -157,3 +159,14 @@ def test_what_is_left_of_a_timeout_is_what_is_sent(monkeypatch: pytest.MonkeyPat
     unlimited = _operations.call("t", None, None, math.inf, False, None, None)
     assert json.loads(unlimited.encode_after(0.0))["timeoutMs"] == 0
     assert typing.cast(Any, json.loads(operation.encode())) == {"tool": "t", "arguments": {}, "timeoutMs": 2000}
+
+
+def test_options_that_are_one_of_some_words_are_typed_with_just_these() -> None:
+    core = (ROOT / "core" / "options.go").read_text()
+    source = Path(_options.__file__).read_text()
+    words = re.findall(r'r\.word\("(\w+)", [^,]+, (.*)\)$', core, re.M)
+    assert len(words) > 7
+    for name, listed in words:
+        typed = re.search(rf"^    {_options._snake(name)}: Literal\[(.*)\]$", source, re.M)
+        assert typed is not None, name
+        assert set(re.findall(r'"(\w+)"', typed[1])) == set(re.findall(r'"(\w+)"', listed)), name

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List
 import pytest
 
 import mcprt
-from mcprt import AsyncRuntime, Runtime, _library, _tool
+from mcprt import AsyncRuntime, Runtime, _json, _library, _tool
 from mcprt._errors import Status
 from mcprt._serve import ServeLibrary
 
@@ -245,7 +245,7 @@ def test_a_host_that_ends_leaves_nothing_and_says_nothing(tmp_path: Path, more: 
 
 def opened(serve: ServeLibrary, tmp_path: Path, **more: Any) -> int:
     put = {"cwd": str(tmp_path), "cache": {"enabled": False}, "discovery": {"user": "none"}, "servers": DEMO, **more}
-    status, handle, reply = serve.open(mcprt._json.encode(put))
+    status, handle, reply = serve.open(_json.encode(put))
     assert status == Status.OK, reply
     assert serve.verb(handle, _library.CONNECT, b"{}")[0] == Status.OK
     return handle

@@ -13,18 +13,21 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, Deque, Dict, Iterable, List, Mapping, Optional, Tuple, TypeVar, Union, overload
 
-from . import _library, _operations
+from . import _arguments, _library, _operations
 from ._dispatch import Dispatcher
 from ._errors import FORKED, ClosedError, ForkError, Status, error_from
 from ._events import AsyncEventStream, AsyncHandler, OnEvent, Request
 from ._frames import Frame
 from ._library import Library
 from ._operations import OnProgress, Operation
-from ._options import Options, encode_options, milliseconds
+from ._options import Options, encode_options, milliseconds, path_of
+from ._runtime import Runtime
 from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
+
+    from ._options import Path
 
 T = TypeVar("T")
 
@@ -238,12 +241,14 @@ class AsyncRuntime:
         options: Optional[Mapping[str, Any]] = None,
         on_event: Optional[OnEvent] = None,
         on_request: Optional[Mapping[str, AsyncHandler]] = None,
+        library: Optional[Path] = None,
         **keywords: Unpack[Options],
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        handlers = on_request or {}
+        handlers = _arguments.handlers(on_request)
+        _arguments.function("on_event", on_event)
         encoded = encode_options(keywords, options, sorted(handlers))
-        self._library = _library.load()
+        self._library = _library.load(None if library is None else path_of(library))
         self._generation = _library.generation
         status, self._handle, reply = self._library.open(encoded)
         if status != Status.OK:
@@ -483,3 +488,13 @@ class AsyncRuntime:
 
 
 _NEVER_BUSY = (_library.DISCONNECT, _library.CLOSE)
+
+
+def _say_the_same() -> None:
+    """``help()`` shows what a verb does, not where that is written."""
+    for name, method in vars(AsyncRuntime).items():
+        if (method.__doc__ or "").startswith(f"As :meth:`Runtime.{name}`.") and name != "close":
+            method.__doc__ = vars(Runtime)[name].__doc__
+
+
+_say_the_same()

@@ -6,7 +6,7 @@ import logging
 from typing import Any, Dict, Generic, List, Mapping, Optional, Tuple, TypeVar, Union
 
 from . import _json, _library
-from ._errors import MCPError, ReplyError, Status
+from ._errors import InvalidRequestError, MCPError, ReplyError, Status
 from ._events import Answer, AsyncEventStream, AsyncHandler, Event, EventStream, OnEvent, Request
 from ._frames import Frame
 from ._library import Library
@@ -139,7 +139,7 @@ class Dispatcher(Generic[Stream]):
             return
         try:
             reply = _json.encode({"result": answer})
-        except (TypeError, ValueError) as error:
+        except InvalidRequestError as error:
             self.answer_error(tag, error)
             return
         self._reply(tag, reply)

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 class MCPError(Exception):
     """A failure that the library reported.
 
-    ``message`` says what happened, to which server, and what to do next. ``data`` has the details as fields, under
+    ``code`` is one of docs/errors.md, or one of a newer library; each has its own subclass. ``message`` says what happened,
+    to which server, and what to do next. ``server`` and ``tool`` say what it is about, where it is about one. ``stage`` is
+    "config", "spawn", "connect", "send", "receive", "decode", "protocol", "auth", or None. ``retryable``: the same request
+    may succeed later without a change of config. ``status`` is the MCPRT_E... number of the C API. ``data`` has the details as fields, under
     the names of the C API: ``command``, ``exitCode``, ``signal``, ``stderr``, ``httpStatus``, ``body``,
     ``challenge``, ``retryAfterMs``, ``traceId``, ``rpcCode``, ``rpcMessage``, ``timeoutMs``. ``result`` is set where
     a call failed: a tool result that a model can be shown.
     """
 
     code: str = "internal"
-    #: The MCPRT_E... number of the C API.
     status: int = -20
 
     def __init__(
@@ -48,9 +50,7 @@ class MCPError(Exception):
         self.message = message
         self.server = server
         self.tool = tool
-        #: "config", "spawn", "connect", "send", "receive", "decode", "protocol", "auth", or None.
         self.stage = stage
-        #: The same request may succeed later without a change of config.
         self.retryable = retryable
         self.data: Dict[str, Any] = data or {}
         self.result = result
@@ -59,8 +59,11 @@ class MCPError(Exception):
         return self.message
 
 
-class InvalidRequestError(MCPError):
-    """An argument or option is wrong, or a method may not be called this way."""
+class InvalidRequestError(MCPError, TypeError, ValueError):
+    """An argument or option is wrong, or a method may not be called this way.
+
+    Also a TypeError and a ValueError: those are what a Python program catches for a wrong argument.
+    """
 
     code = "invalid_request"
 
@@ -234,7 +237,10 @@ class ForkError(LibraryError):
 
 
 class ReplyError(Exception):
-    """Raise it in a request handler to answer the server with this JSON-RPC error."""
+    """Raise it in a request handler to answer the server with this JSON-RPC error.
+
+    ``message`` is sent to the server, with ``code``, a JSON-RPC error code (-32603: an internal error).
+    """
 
     def __init__(self, message: str, code: int = -32603) -> None:
         super().__init__(message)

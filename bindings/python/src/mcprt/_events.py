@@ -18,22 +18,21 @@ class Event:
     """A notice: ``type`` says which, such as "tools_changed", "server_state", "progress", "log" or "dropped".
 
     "dropped" (``data["count"]``) means that this many notices are missing here: state is to be had from ``list`` and
-    ``servers``. Ignore a "tools_changed" whose revision is not above that of the list you hold.
+    ``servers``. Ignore a "tools_changed" whose revision is not above that of the list you hold. ``raw`` is its JSON as the
+    library gave it, ``notices`` how many notices it stands for.
     """
 
-    __slots__ = ("raw", "_data", "_notices")
+    __slots__ = ("raw", "_data", "notices")
 
-    def __init__(self, raw: bytes) -> None:
-        #: The JSON as the library gave it.
+    def __init__(self, raw: bytes, notices: int = 1) -> None:
         self.raw = raw
         self._data: Optional[Dict[str, Any]] = None
-        self._notices = 1
+        self.notices = notices
 
     @classmethod
     def dropped(cls, count: int) -> Event:
-        event = cls(b'{"type":"dropped","count":%d}' % count)
-        event._notices = count
-        return event
+        """The event that stands where ``count`` notices are missing."""
+        return cls(b'{"type":"dropped","count":%d}' % count, count)
 
     @property
     def data(self) -> Dict[str, Any]:
@@ -47,6 +46,7 @@ class Event:
 
     @property
     def type(self) -> str:
+        """Which notice it is, such as "tools_changed"; docs/options.md lists them with their members."""
         return str(self.data.get("type", ""))
 
     def __repr__(self) -> str:
@@ -73,10 +73,12 @@ class Request(Event):
 
     @property
     def server(self) -> str:
+        """The server that asks; empty where the library itself does."""
         return str(self.data.get("server", ""))
 
     @property
     def params(self) -> Dict[str, Any]:
+        """What it asks, as MCP defines it for the ``kind``; do not change it."""
         return self.data.get("params") or {}
 
     @property
@@ -87,6 +89,7 @@ class Request(Event):
 
     @property
     def attempt(self) -> int:
+        """From 1: how often this was asked."""
         return int(self.data.get("attempt") or 1)
 
     @property
@@ -120,7 +123,7 @@ class _Bounded:
     def push(self, event: Event) -> None:
         full = len(self._events) >= _MAX_EVENTS or self._bytes + len(event.raw) > _MAX_BYTES
         if self._lost or full:
-            self._lost += event._notices
+            self._lost += event.notices
         else:
             self._events.append(event)
             self._bytes += len(event.raw)

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Dict, Iterator, Mapping, Tuple, cast
 
-from ._errors import ProtocolError
+from ._errors import InvalidRequestError, ProtocolError
 
-_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: object) -> Any:
+    """Any mapping is an object; the encoder itself knows only dicts."""
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    raise TypeError(f"a {type(value).__name__} has no form in JSON")
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
 _MARK = re.compile(rb'["\[\]{},:]')
 _OPEN = b"[{"
 _CLOSE = b"]}"
 
 
 def encode(value: object) -> bytes:
-    """Compact UTF-8. Raises TypeError or ValueError for what JSON has no form for."""
-    return _encoder.encode(value).encode("utf-8")
+    """Compact UTF-8. Raises :class:`InvalidRequestError` for what JSON has no form for."""
+    try:
+        return _encoder.encode(value).encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as err:
+        raise InvalidRequestError(f"this cannot be written as JSON: {err}") from err
 
 
 def decode(data: bytes) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import sys
 import threading
 from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
@@ -77,6 +78,7 @@ class Reader(Protocol):
 
     def read(self) -> List[Frame]:
         """What waits; empty when nothing does or all has ended. Never blocks."""
+        ...
 
 
 class Library(Protocol):
@@ -88,12 +90,15 @@ class Library(Protocol):
     @property
     def alive(self) -> bool:
         """False: it has ended, and the next runtime needs another."""
+        ...
 
     def open(self, options: bytes) -> Tuple[int, int, bytes]:
         """Status, handle, and the JSON of an error."""
+        ...
 
     def verb(self, handle: int, verb: int, request: bytes) -> Tuple[int, bytes]:
         """Runs a verb to its end in this thread, without the GIL."""
+        ...
 
     def submit(self, handle: int, verb: int, flags: int, tag: int, request: bytes) -> int: ...
 
@@ -113,6 +118,7 @@ class Library(Protocol):
 
     def left_by_fork(self) -> None:
         """This process is a forked child: lets go of what is its parent's."""
+        ...
 
 
 class SharedLibrary:
@@ -223,8 +229,8 @@ def _bind(dll: ctypes.CDLL, name: str, prototype: _Prototype) -> Any:
 _lock = threading.Lock()
 _loaded: Optional[Library] = None
 #: How often this process is a fork of one that had imported this package. A runtime of another number is dead.
-generation = 0
-_loaded_in = 0
+generation: int = 0
+_loaded_in: int = 0
 
 
 def _in_child() -> None:
@@ -239,15 +245,24 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
-def load() -> Library:
-    """The library, loaded at the first call. Raises :class:`LibraryError` with one sentence that says what to do."""
+def load(explicit: Optional[str] = None) -> Library:
+    """The library, loaded at the first call. Raises :class:`LibraryError` with one sentence that says what to do.
+
+    One library per process, since two would be two Go runtimes: an ``explicit`` path (absolute) must be the one in use.
+    Where the tool takes the place of the library, no path of a library counts.
+    """
     global _loaded, _loaded_in
     with _lock:
         if _loaded is None or (_loaded_in == generation and not _loaded.alive):
-            _loaded = _served() if _serves() else _shared()
+            _loaded = _served() if _serves() else _shared(explicit)
             _loaded_in = generation
         if _loaded_in != generation:
             raise ForkError(FORKED)
+        if explicit is not None and isinstance(_loaded, SharedLibrary) and explicit != _loaded.path:
+            raise LibraryError(
+                f"this process uses the mcprt library {_loaded.path} already, and cannot use {explicit} besides; "
+                "give each runtime the same path."
+            )
         return _loaded
 
 
@@ -264,8 +279,8 @@ def _serves() -> bool:
     return musl or chosen == "serve"
 
 
-def _shared() -> Library:
-    path = find()
+def _shared(explicit: Optional[str]) -> Library:
+    path = find(explicit)
     try:
         return SharedLibrary(path)
     except OSError as err:
@@ -309,12 +324,13 @@ def file_name() -> str:
     return f"libmcprt.{ABI}.dylib" if sys.platform == "darwin" else f"libmcprt.so.{ABI}"
 
 
-def find() -> str:
-    """The path of the library file: ``MCPRT_LIBRARY``, beside this package, or the build of a checkout."""
-    named = os.environ.get("MCPRT_LIBRARY")
+def find(explicit: Optional[str] = None) -> str:
+    """The path of the library file: ``explicit``, ``MCPRT_LIBRARY``, beside this package, or the build of a checkout."""
+    named = explicit or os.environ.get("MCPRT_LIBRARY")
     if named:
         if not os.path.isfile(named):
-            raise LibraryError(f"MCPRT_LIBRARY names {named}, but there is no such file.")
+            who = "the keyword library" if explicit else "MCPRT_LIBRARY"
+            raise LibraryError(f"{who} names {named}, but there is no such file.")
         return os.path.abspath(named)
     here = Path(__file__).resolve().parent
     beside = here / file_name()
@@ -327,8 +343,9 @@ def find() -> str:
                 return str(built)
             raise LibraryError(f"the mcprt library is not built: run 'make build' in {root}.")
     raise LibraryError(
-        f"this installation of mcprt has no library for this system ({file_name()} is not in {here}): install a wheel "
-        "made for it, or set MCPRT_LIBRARY to the path of a library."
+        f"this installation of mcprt has no library for {sys.platform} on {platform.machine()}: {file_name()} is not in {here}, "
+        "and this is no checkout of mcprt. Install the wheel made for this system ('make wheel' in a checkout makes it), or set "
+        "MCPRT_LIBRARY to the path of a library."
     )
 
 
@@ -359,4 +376,10 @@ def _why(path: str, err: OSError) -> str:
     theirs, ours = _machine(path), _machine("/proc/self/exe")
     if theirs and ours and theirs != ours:
         return f"{path} is made for {theirs}, but this Python runs on {ours}: install the library made for {ours}."
+    newer = re.search(r"version `GLIBC_([\d.]+)' not found", str(err))
+    if newer:
+        return (
+            f"{path} needs glibc {newer[1]}, and this system's is older: set MCPRT_BACKEND=serve, which runs the command line tool in its "
+            "place, use a newer system, or run 'make build' on this one and set MCPRT_LIBRARY."
+        )
     return f"the system cannot load the mcprt library: {err} (MCPRT_BACKEND=serve runs the command line tool in its place)"

@@ -8,16 +8,31 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Iterable, List, Mapping, Optional, TypeVar, Union
 
-from . import _library, _types
+from . import _arguments, _library
 from ._errors import error_from
 from ._json import encode
 from ._options import limit, milliseconds
+from ._types import (
+    CallResult,
+    ConnectReport,
+    Discovery,
+    Json,
+    Listing,
+    Progress,
+    ReloadReport,
+    Reply,
+    ServerView,
+    Stats,
+    Tool,
+    listing,
+    tools_listing,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Literal
 
 T = TypeVar("T")
-OnProgress = Callable[[_types.Progress], object]
+OnProgress = Callable[[Progress], object]
 
 
 class Operation(Generic[T]):
@@ -32,6 +47,8 @@ class Operation(Generic[T]):
         timeout: Optional[float] = None,
         progress: Union[bool, OnProgress] = False,
     ) -> None:
+        if not isinstance(progress, bool):
+            _arguments.function("progress", progress)
         self.verb = verb
         self.timeout = timeout
         self.on_progress = progress if callable(progress) else None
@@ -60,14 +77,8 @@ class Operation(Generic[T]):
         return self._parse(reply)
 
 
-def _names(names: Optional[Iterable[str]]) -> Optional[List[str]]:
-    if isinstance(names, str):
-        raise TypeError(f"names must be a list, not one string: [{names!r}]")
-    return None if names is None else list(names)
-
-
-def discover() -> Operation[_types.Discovery]:
-    return Operation(_library.DISCOVER, {}, _types.Discovery)
+def discover() -> Operation[Discovery]:
+    return Operation(_library.DISCOVER, {}, Discovery)
 
 
 def connect(
@@ -80,19 +91,19 @@ def connect(
     authorize: Optional[Iterable[str]],
     restart: bool,
     tools: bool,
-) -> Operation[_types.ConnectReport]:
+) -> Operation[ConnectReport]:
     request = {
-        "only": _names(only),
+        "only": _arguments.names("only", only),
         "servers": servers,
         "startupTimeoutMs": None if startup_timeout is None else limit(startup_timeout),
         "uncached": uncached,
         "gate": gate,
         "trust": trust,
-        "authorize": _names(authorize),
+        "authorize": _arguments.names("authorize", authorize),
         "restart": restart or None,
         "tools": tools,
     }
-    return Operation(_library.CONNECT, request, _types.ConnectReport)
+    return Operation(_library.CONNECT, request, ConnectReport)
 
 
 def tools(
@@ -101,22 +112,22 @@ def tools(
     search: Optional[str],
     if_revision: Optional[int],
     refresh: bool,
-) -> Operation[Optional[_types.Listing[_types.Tool]]]:
-    request = {"kind": "tools", "server": server, "names": _names(names), "search": search, "ifRevision": if_revision}
+) -> Operation[Optional[Listing[Tool]]]:
+    request = {"kind": "tools", "server": server, "names": _arguments.names("names", names), "search": search, "ifRevision": if_revision}
     if refresh:
         request["refresh"] = True
-    return Operation(_library.LIST, request, _types.tools_listing)
+    return Operation(_library.LIST, request, tools_listing)
 
 
-def servers() -> Operation[_types.Listing[_types.ServerView]]:
-    return Operation(_library.LIST, {"kind": "servers"}, _types.listing("servers", _types.ServerView))
+def servers() -> Operation[Listing[ServerView]]:
+    return Operation(_library.LIST, {"kind": "servers"}, listing("servers", ServerView))
 
 
 def items(
     kind: Literal["resources", "resourceTemplates", "prompts"], server: Optional[str], timeout: Optional[float]
-) -> Operation[_types.Listing[_types.Json]]:
+) -> Operation[Listing[Json]]:
     request = {"kind": kind, "server": server}
-    return Operation(_library.LIST, request, _types.listing(kind, _item), timeout=timeout)
+    return Operation(_library.LIST, request, listing(kind, _item), timeout=timeout)
 
 
 def call(
@@ -127,9 +138,9 @@ def call(
     progress: Union[bool, OnProgress],
     meta: Optional[Mapping[str, Any]],
     retry: Optional[str],
-) -> Operation[_types.CallResult]:
-    request = {"server": server, "tool": name, "arguments": arguments or {}, "_meta": meta, "retry": retry}
-    return Operation(_library.CALL, request, _types.CallResult, timeout=timeout, progress=progress)
+) -> Operation[CallResult]:
+    request = {"server": server, "tool": name, "arguments": _arguments.mapping("arguments", arguments), "_meta": meta, "retry": retry}
+    return Operation(_library.CALL, request, CallResult, timeout=timeout, progress=progress)
 
 
 def request(
@@ -139,22 +150,22 @@ def request(
     timeout: Optional[float],
     progress: Union[bool, OnProgress],
     meta: Optional[Mapping[str, Any]],
-) -> Operation[_types.CallResult]:
-    sent = {"server": server, "method": method, "params": params or {}, "_meta": meta}
-    return Operation(_library.CALL, sent, _types.CallResult, timeout=timeout, progress=progress)
+) -> Operation[CallResult]:
+    sent = {"server": server, "method": method, "params": _arguments.mapping("params", params), "_meta": meta}
+    return Operation(_library.CALL, sent, CallResult, timeout=timeout, progress=progress)
 
 
-def sign(way: str, server: str, timeout: Optional[float]) -> Operation[_types.Json]:
+def sign(way: str, server: str, timeout: Optional[float]) -> Operation[Json]:
     sent = {"method": "mcprt/auth." + way, "params": {"server": server}}
-    return Operation(_library.CALL, sent, lambda reply: dict(_types.CallResult(reply).data), timeout=timeout)
+    return Operation(_library.CALL, sent, lambda reply: dict(CallResult(reply).data), timeout=timeout)
 
 
-def stats() -> Operation[_types.Stats]:
-    return Operation(_library.CALL, {"method": "mcprt/stats"}, _types.Stats)
+def stats() -> Operation[Stats]:
+    return Operation(_library.CALL, {"method": "mcprt/stats"}, Stats)
 
 
-def reload(mode: str, tools: bool) -> Operation[_types.ReloadReport]:
-    return Operation(_library.RELOAD, {"mode": mode, "tools": tools}, _types.ReloadReport)
+def reload(mode: str, tools: bool) -> Operation[ReloadReport]:
+    return Operation(_library.RELOAD, {"mode": mode, "tools": tools}, ReloadReport)
 
 
 def disconnect(server: Optional[str]) -> Operation[List[str]]:
@@ -167,8 +178,8 @@ def close(grace: Optional[float]) -> Operation[None]:
 
 
 def _disconnected(reply: bytes) -> List[str]:
-    return list(_types._Reply(reply).data.get("disconnected") or [])
+    return list(Reply(reply).data.get("disconnected") or [])
 
 
-def _item(item: Any) -> _types.Json:
+def _item(item: Any) -> Json:
     return dict(item)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any, Dict, Mapping, Optional, Tuple, cast
 
-from . import _library
 from ._dispatch import Dispatcher
 from ._errors import CLOSED, ClosedError, Status
 from ._events import EventStream, Handler, OnEvent, Request

@@ -7,16 +7,18 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Tuple, TypeVar, Union, overload
 
-from . import _library, _operations
-from ._errors import FORKED, ForkError, MCPError, Status, error_from
+from . import _arguments, _library, _operations
+from ._errors import FORKED, ForkError, Status, error_from
 from ._events import EventStream, Handler, OnEvent
 from ._operations import OnProgress, Operation
-from ._options import Options, encode_options, milliseconds
+from ._options import Options, duration, encode_options, milliseconds, path_of
 from ._pump import Pump
 from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
+
+    from ._options import Path
 
 T = TypeVar("T")
 
@@ -37,11 +39,12 @@ class Runtime:
     package does not know yet; it wins over the keywords, see :class:`Options`. ``on_event`` is called with every
     :class:`Event`, one at a time, in a thread of the runtime. ``on_request`` has a handler for each kind of request
     that this host answers (``"elicitation"``, ``"sampling"``, ``"roots"``, ``"authorization"``, ``"input"``), called
-    in a thread of its own; see :class:`Request`.
+    in a thread of its own; see :class:`Request`. ``library`` is the path of the shared library, where it is not to be the one
+    that the package finds; a process uses one library.
 
     Any thread may use a runtime, also several at once. Ctrl-C ends a call that the main thread is in, and cancels it
     at the server. Timeouts are in seconds. Every verb raises :class:`MCPError` or a subclass of it for what the
-    library reports, ``ValueError`` or ``TypeError`` for arguments that JSON or the API has no form for.
+    library reports, :class:`InvalidRequestError` (also a ``ValueError`` and a ``TypeError``) for a wrong argument.
     """
 
     def __init__(
@@ -50,11 +53,13 @@ class Runtime:
         options: Optional[Mapping[str, Any]] = None,
         on_event: Optional[OnEvent] = None,
         on_request: Optional[Mapping[str, Handler]] = None,
+        library: Optional[Path] = None,
         **keywords: Unpack[Options],
     ) -> None:
-        handlers = on_request or {}
+        handlers = _arguments.handlers(on_request)
+        _arguments.function("on_event", on_event)
         encoded = encode_options(keywords, options, sorted(handlers))
-        self._library = _library.load()
+        self._library = _library.load(None if library is None else path_of(library))
         self._generation = _library.generation
         status, self._handle, reply = self._library.open(encoded)
         if status != Status.OK:
@@ -108,9 +113,10 @@ class Runtime:
         """Connects all servers, or those of ``only``, in parallel; discovers first if nothing was.
 
         Returns after the start-up gate at the latest, except for servers whose tools are not cached (``uncached``).
-        ``servers`` adds inline ones. ``trust`` approves entries by the hash that :meth:`discover` showed.
-        ``authorize`` names servers that may ask the user to sign in. A server that fails is no exception: see
-        :attr:`ConnectReport.errors`.
+        ``startup_timeout`` (seconds), ``uncached`` and ``gate`` stand in for the options of the runtime. ``servers`` adds
+        inline ones. ``trust`` approves entries by the hash that :meth:`discover` showed. ``authorize`` names servers that
+        may ask the user to sign in. ``restart`` replaces running servers. ``tools=False`` leaves the tools out of the
+        report. A server that fails is no exception: see :attr:`ConnectReport.errors`.
         """
         return self._run(
             _operations.connect(
@@ -149,10 +155,11 @@ class Runtime:
         refresh: bool = False,
         if_revision: Optional[int] = None,
     ) -> Optional[Listing[Tool]]:
-        """The tools known now, sorted by name. None where nothing changed since ``if_revision``.
+        """The tools known now, sorted by name.
 
-        Asks no server, except with ``refresh``: then the server, or every ready one, is asked for its tools anew
-        first, and those that fail keep the tools that they had.
+        Only those of ``server``, of these ``names``, or that match the words of ``search``. None where nothing changed
+        since ``if_revision``, the ``revision`` of a list that you hold. Asks no server, except with ``refresh``: then the
+        server, or every ready one, is asked for its tools anew first, and those that fail keep the tools that they had.
         """
         return self._run(_operations.tools(server, names, search, if_revision, refresh))
 
@@ -161,15 +168,24 @@ class Runtime:
         return self._run(_operations.servers())
 
     def resources(self, server: Optional[str] = None, *, timeout: Optional[float] = None) -> Listing[Json]:
-        """The resources of one server, or of all."""
+        """The resources of one server, or of every one that is ready, as MCP defines them.
+
+        They are asked of the servers, for at most ``timeout`` seconds.
+        """
         return self._run(_operations.items("resources", server, timeout))
 
     def resource_templates(self, server: Optional[str] = None, *, timeout: Optional[float] = None) -> Listing[Json]:
-        """The resource templates of one server, or of all."""
+        """The resource templates of one server, or of every one that is ready, as MCP defines them.
+
+        They are asked of the servers, for at most ``timeout`` seconds.
+        """
         return self._run(_operations.items("resourceTemplates", server, timeout))
 
     def prompts(self, server: Optional[str] = None, *, timeout: Optional[float] = None) -> Listing[Json]:
-        """The prompts of one server, or of all."""
+        """The prompts of one server, or of every one that is ready, as MCP defines them.
+
+        They are asked of the servers, for at most ``timeout`` seconds.
+        """
         return self._run(_operations.items("prompts", server, timeout))
 
     def call(
@@ -185,10 +201,13 @@ class Runtime:
     ) -> CallResult:
         """Calls a tool by its name in :meth:`list`, or with ``server`` by that server's own name for it.
 
-        A deferred tool's server is waited for. ``timeout`` is in seconds, ``math.inf`` for none; the server learns of
+        ``arguments`` are what its ``input_schema`` describes. A deferred tool's server is waited for. A tool that reports
+        its own failure gives a result with ``is_error``. ``timeout`` is in seconds, ``math.inf`` for none; the server learns of
         a call that is given up. ``progress`` is called with each :class:`Progress` before this returns (what it raises
         ends the call), or True for events alone. ``retry`` says whether a call may be sent again after a lost
-        connection; the default, "safe", does so only for tools that declare themselves read-only or idempotent.
+        connection; the default, "safe", does so only for tools that declare themselves read-only or idempotent. ``meta`` is
+        sent as ``_meta``. Raises, among others, :class:`UnknownToolError`, :class:`TimeoutError`, :class:`RPCError`,
+        :class:`ExitedError`, or :class:`OutcomeUnknownError` when the tool may have run.
         """
         return self._run(_operations.call(name, arguments, server, timeout, progress, meta, retry))
 
@@ -202,7 +221,11 @@ class Runtime:
         progress: Union[bool, OnProgress] = False,
         meta: Optional[Mapping[str, Any]] = None,
     ) -> CallResult:
-        """Any other request of MCP, such as "resources/read" or "prompts/get"; ``server`` None for "mcprt/..."."""
+        """Any other request of MCP: its ``method``, such as "resources/read" or "prompts/get", and ``params``.
+
+        ``server`` is None for methods of the library itself ("mcprt/..."). ``timeout``, ``progress`` and ``meta`` are
+        those of :meth:`call`.
+        """
         return self._run(_operations.request(server, method, params, timeout, progress, meta))
 
     def login(self, server: str, *, timeout: Optional[float] = None) -> Json:
@@ -220,6 +243,7 @@ class Runtime:
         """Forgets the sign-in to a server, here and in the store, and tells the authorization server so.
 
         Returns ``{"server", "signedOut", "revoked"}``: whether there was one, and whether it was taken back there.
+        ``timeout`` is in seconds.
         """
         return self._run(_operations.sign("logout", server, timeout))
 
@@ -228,7 +252,11 @@ class Runtime:
         return self._run(_operations.stats())
 
     def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
-        """Reads the config files again. "diff" keeps every server whose config did not change, "full" keeps none."""
+        """Reads the config files again.
+
+        With the ``mode`` "diff" every server whose config did not change is kept, "full" keeps none. ``tools=False``
+        leaves the tools out of the report.
+        """
         return self._run(_operations.reload(mode, tools))
 
     def disconnect(self, server: Optional[str] = None) -> List[str]:
@@ -241,7 +269,7 @@ class Runtime:
         Without ``on_event`` and handlers, the first stream also has what happened before (at most 4096 events).
         """
         self._check_fork()
-        return self._pump.open_stream(timeout)
+        return self._pump.open_stream(None if timeout is None else duration(timeout))
 
     # ---- how a verb runs
 

@@ -8,7 +8,7 @@ read from any thread.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Callable, Dict, Generic, List, Mapping, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, Dict, Generic, List, Mapping, NamedTuple, Optional, TypeVar, cast
 
 from . import _json
 from ._errors import MCPError, ProtocolError, error_from
@@ -18,15 +18,18 @@ Json = Dict[str, Any]
 
 
 class Progress(NamedTuple):
-    """How far a call is, as the server says. ``total`` and ``message`` are None where it did not say."""
+    """How far a call is, as the server says.
+
+    ``progress`` grows, in the server's own unit, up to ``total``. ``total`` and ``message`` are None where it did not say.
+    """
 
     progress: float
     total: Optional[float]
     message: Optional[str]
 
 
-class _Reply:
-    """A JSON object from the library."""
+class Reply:
+    """A JSON object from the library: ``raw`` has its bytes as they came."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
@@ -37,7 +40,7 @@ class _Reply:
         decoded = _json.decode(self.raw)
         if not isinstance(decoded, dict):
             raise ProtocolError("the mcprt library gave no JSON object.", stage="decode")
-        return decoded
+        return cast(Json, decoded)
 
     def __repr__(self) -> str:
         shown = self.raw[:200].decode("utf-8", "replace")
@@ -67,7 +70,7 @@ class CallResult:
     def content(self) -> List[Json]:
         """The content blocks; empty where the result has none."""
         blocks = self._member("content")
-        return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+        return [cast(Json, block) for block in _list(blocks) if isinstance(block, dict)]
 
     @property
     def text(self) -> str:
@@ -86,8 +89,7 @@ class CallResult:
     @property
     def meta(self) -> Json:
         """``_meta``, empty where there is none."""
-        meta = self._member("_meta")
-        return meta if isinstance(meta, dict) else {}
+        return _object(self._member("_meta"))
 
     @property
     def is_error(self) -> bool:
@@ -95,17 +97,19 @@ class CallResult:
         return self._member("isError") is True
 
     def _member(self, name: str) -> Any:
-        return self.data.get(name) if isinstance(self.data, dict) else None
+        return _object(self.data).get(name)
 
     def __repr__(self) -> str:
         return f"<CallResult{' is_error' if self.is_error else ''} {self.text[:200]!r}>"
 
 
 class Stats:
-    """What was counted since the runtime was opened (docs/options.md has each number)."""
+    """What was counted since the runtime was opened (docs/options.md has each number).
+
+    ``data`` has all members, under the C API's names (durations in milliseconds); do not change it.
+    """
 
     def __init__(self, reply: bytes) -> None:
-        #: All members, under the C API's names; do not change it.
         self.data: Json = CallResult(reply).data
 
     @property
@@ -118,10 +122,12 @@ class Stats:
 
 
 class Tool:
-    """One tool of one server."""
+    """One tool of one server.
+
+    ``data`` has all members, under the C API's names (durations in milliseconds); do not change it.
+    """
 
     def __init__(self, data: Json, raw: Callable[[], bytes]) -> None:
-        #: All members, under the C API's names; do not change it.
         self.data = data
         self._raw = raw
 
@@ -137,6 +143,7 @@ class Tool:
 
     @property
     def server(self) -> str:
+        """The name of its server, as the config has it."""
         return str(self.data["server"])
 
     @property
@@ -146,30 +153,37 @@ class Tool:
 
     @property
     def label(self) -> str:
+        """A short text for lists that people see, such as ``mcp:files via MCP``."""
         return str(self.data.get("label", ""))
 
     @property
     def title(self) -> Optional[str]:
+        """The server's title for people; None where it has none."""
         return self.data.get("title")
 
     @property
     def description(self) -> str:
+        """What it does, in the server's words, for a model; empty where there are none."""
         return self.data.get("description") or ""
 
     @property
     def input_schema(self) -> Json:
+        """The JSON Schema of its arguments; do not change it."""
         return self.data.get("inputSchema") or {}
 
     @property
     def output_schema(self) -> Optional[Json]:
+        """The JSON Schema of ``structured``; None where the server gives none."""
         return self.data.get("outputSchema")
 
     @property
     def annotations(self) -> Json:
+        """What the server claims of it, such as ``readOnlyHint``; not to be trusted more than the server is."""
         return self.data.get("annotations") or {}
 
     @property
     def meta(self) -> Json:
+        """``_meta``, empty where there is none."""
         return self.data.get("_meta") or {}
 
     @property
@@ -198,14 +212,17 @@ class Tool:
 
 
 class ServerView:
-    """The state of one server at one moment."""
+    """The state of one server at one moment.
+
+    ``data`` has all members, under the C API's names (durations in milliseconds); do not change it.
+    """
 
     def __init__(self, data: Json) -> None:
-        #: All members, under the C API's names; do not change it.
         self.data = data
 
     @property
     def name(self) -> str:
+        """Its name in the config."""
         return str(self.data["name"])
 
     @property
@@ -220,18 +237,22 @@ class ServerView:
 
     @property
     def tool_count(self) -> int:
+        """How many tools it has, deferred ones included."""
         return int(self.data.get("toolCount") or 0)
 
     @property
     def protocol_version(self) -> Optional[str]:
+        """The version of MCP that is spoken with it, such as "2026-07-28"; None before a connection."""
         return self.data.get("protocolVersion")
 
     @property
     def server_info(self) -> Json:
+        """What it says of itself: ``name``, ``version`` and more; empty before a connection."""
         return self.data.get("serverInfo") or {}
 
     @property
     def instructions(self) -> Optional[str]:
+        """How it wants to be used, in its words, for a model; None where there are none."""
         return self.data.get("instructions")
 
     @property
@@ -257,6 +278,7 @@ class ServerView:
 
     @property
     def pid(self) -> Optional[int]:
+        """The process of a stdio server; None where none runs."""
         return self.data.get("pid") or None
 
     def __repr__(self) -> str:
@@ -264,38 +286,47 @@ class ServerView:
 
 
 class Diagnostic:
-    """Something to know about a config file or a server that stops nothing else."""
+    """Something to know about a config file or a server that stops nothing else.
+
+    ``data`` has all members, under the C API's names (durations in milliseconds); do not change it.
+    """
 
     def __init__(self, data: Json) -> None:
-        #: All members, under the C API's names; do not change it.
         self.data = data
 
     @property
     def severity(self) -> str:
+        """"error", "warning" or "note"."""
         return str(self.data.get("severity", ""))
 
     @property
     def code(self) -> str:
+        """Which kind it is, such as "unresolved_variable" (docs/config.md)."""
         return str(self.data.get("code", ""))
 
     @property
     def message(self) -> str:
+        """What is wrong and what to do, in one sentence."""
         return str(self.data.get("message", ""))
 
     @property
     def server(self) -> Optional[str]:
+        """The server that it is about; None where it is about a file."""
         return self.data.get("server")
 
     @property
     def path(self) -> Optional[str]:
+        """The config file; None where it is about none."""
         return self.data.get("path")
 
     @property
     def line(self) -> Optional[int]:
+        """The line in the file, from 1; None where that is not known."""
         return self.data.get("line")
 
     @property
     def column(self) -> Optional[int]:
+        """The column in the line, from 1, in characters; None where that is not known."""
         return self.data.get("column")
 
     def __repr__(self) -> str:
@@ -303,17 +334,19 @@ class Diagnostic:
 
 
 class Listing(List[T], Generic[T]):
-    """A list that knows which state it shows."""
+    """A list that knows which state it shows.
+
+    ``raw`` is the library's reply. ``revision`` counts changes of the tools and servers: give it as ``if_revision`` to
+    learn cheaply whether something changed.
+    """
 
     def __init__(self, items: List[T], raw: bytes, revision: int) -> None:
         super().__init__(items)
-        #: The library's reply.
         self.raw = raw
-        #: Give it as ``if_revision`` to learn cheaply whether something changed.
         self.revision = revision
 
 
-class Discovery(_Reply):
+class Discovery(Reply):
     """The servers that the config files name."""
 
     @property
@@ -328,22 +361,26 @@ class Discovery(_Reply):
 
     @property
     def diagnostics(self) -> List[Diagnostic]:
+        """What is wrong in the files."""
         return _diagnostics(self.data)
 
     @property
     def exa_api_keys(self) -> List[str]:
+        """Keys of the Exa servers that ``filter_exa`` left out, for the host's own search."""
         return list(self.data.get("exaApiKeys") or [])
 
 
-class ConnectReport(_Reply):
+class ConnectReport(Reply):
     """Where every server stands when ``connect`` returns."""
 
     @property
     def revision(self) -> int:
+        """Counts changes of tools and servers; see :class:`Listing`."""
         return int(self.data.get("revision") or 0)
 
     @property
     def elapsed_seconds(self) -> float:
+        """How long this took."""
         return float(self.data.get("elapsedMs") or 0) / 1000
 
     @cached_property
@@ -353,10 +390,12 @@ class ConnectReport(_Reply):
 
     @property
     def servers(self) -> List[ServerView]:
-        return [ServerView(view) for view in self.data.get("servers") or []]
+        """The state of every server."""
+        return [ServerView(view) for view in _list(self.data.get("servers"))]
 
     @property
     def connected(self) -> List[str]:
+        """Servers that are ready, by name."""
         return list(self.data.get("connected") or [])
 
     @property
@@ -376,6 +415,7 @@ class ConnectReport(_Reply):
 
     @property
     def needs_auth(self) -> List[Any]:
+        """Servers that want their user to sign in, by name: see :meth:`Runtime.login`."""
         return list(self.data.get("needsAuth") or [])
 
     @property
@@ -391,11 +431,15 @@ class ConnectReport(_Reply):
 
     @property
     def diagnostics(self) -> List[Diagnostic]:
+        """What is wrong in the files, and with servers that run all the same."""
         return _diagnostics(self.data)
 
 
 class Changes(NamedTuple):
-    """What a reload did with the servers, by name."""
+    """What a reload did with the servers, by name.
+
+    ``added`` and ``removed`` are new and gone in the files, ``changed`` were started again, ``kept`` run on untouched.
+    """
 
     added: List[str]
     removed: List[str]
@@ -408,8 +452,9 @@ class ReloadReport(ConnectReport):
 
     @property
     def changes(self) -> Changes:
-        changes = self.data.get("changes") or {}
-        return Changes(*(list(changes.get(name) or []) for name in Changes._fields))
+        """What happened to the servers, by name."""
+        changes = _object(self.data.get("changes"))
+        return Changes(*(_list(changes.get(name)) for name in Changes._fields))
 
 
 def tools_listing(reply: bytes) -> Optional[Listing[Tool]]:
@@ -423,7 +468,7 @@ def listing(member: str, make: Callable[[Any], T]) -> Callable[[bytes], Listing[
 
     def parse(reply: bytes) -> Listing[T]:
         data = _json.decode(reply)
-        return Listing([make(item) for item in data.get(member) or []], reply, int(data.get("revision") or 0))
+        return Listing([make(item) for item in _list(data.get(member))], reply, int(data.get("revision") or 0))
 
     return parse
 
@@ -440,8 +485,18 @@ def _tools(raw: bytes, data: Json) -> Listing[Tool]:
     return Listing(items, raw, int(data.get("revision") or 0))
 
 
+def _object(value: Any) -> Json:
+    """Empty where a server sent something else."""
+    return cast(Json, value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> List[Any]:
+    """Empty where a server sent something else."""
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
 def _diagnostics(data: Json) -> List[Diagnostic]:
-    return [Diagnostic(item) for item in data.get("diagnostics") or []]
+    return [Diagnostic(item) for item in _list(data.get("diagnostics"))]
 
 
 def _error(error: Optional[Json]) -> Optional[MCPError]:

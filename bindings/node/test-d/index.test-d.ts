@@ -1,5 +1,6 @@
-/** The declarations as a program meets them; checked by tsc, never run. */
+/** The declarations as a program meets them; checked by tsd, never run. */
 
+import { expectAssignable, expectError, expectType } from 'tsd'
 import {
   type CallResult,
   ClosedError,
@@ -14,9 +15,6 @@ import {
   errorClasses,
 } from '../index.js'
 
-type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
-function same<A, B>(_: Equal<A, B>) {}
-
 export async function program(signal: AbortSignal) {
   await using runtime = await Runtime.open({
     cwd: '.',
@@ -25,44 +23,44 @@ export async function program(signal: AbortSignal) {
     discovery: { user: ['cursor'] },
     onRequest: {
       elicitation: async (params, { server, signal }) => {
-        same<typeof signal, AbortSignal>(true)
+        expectType<AbortSignal>(signal)
         if (server === 'x') throw new ReplyError('no', -1)
         return { action: 'accept', content: params }
       },
       authorization({ url }) {
-        same<typeof url, string>(true)
+        expectType<string>(url)
       },
       input: ({ id }) => ({ value: id }),
     },
   })
 
   const report = await runtime.connect({ only: ['a'], trust: { a: 'sha256:…' }, signal })
-  same<typeof report, ConnectReport>(true)
-  same<typeof report.tools, Tool[]>(true)
-  same<typeof report.raw, Buffer>(true)
+  expectType<ConnectReport>(report)
+  expectType<Tool[]>(report.tools)
+  expectType<Buffer>(report.raw)
   const { changes } = await runtime.reload({ mode: 'diff' })
-  same<typeof changes.kept, string[]>(true)
+  expectType<string[]>(changes.kept)
 
   const { tools } = await runtime.list()
-  same<typeof tools, Tool[]>(true)
+  expectType<Tool[]>(tools)
   const { servers } = await runtime.list({ kind: 'servers' })
-  same<(typeof servers)[0]['pid'], number | null>(true)
+  expectType<number | null>((servers)[0]['pid'])
 
   const result = await runtime.call('mcp_demo_echo', { text: 'hi' }, { signal, timeoutMs: 5, retry: 'never', onProgress: ({ progress }) => progress + 1 })
-  same<typeof result, CallResult>(true)
-  same<typeof result.text, string>(true)
+  expectType<CallResult>(result)
+  expectType<string>(result.text)
   await runtime.request('demo', 'resources/read', { uri: 'x:y' })
   await runtime.request(null, 'mcprt/stats')
   const { servers: counted } = await runtime.stats()
   counted[0].latency.p99Ms.toFixed()
   await runtime.disconnect('demo')
 
-  runtime.on('tools_changed', ({ added }) => same<typeof added, string[]>(true))
+  runtime.on('tools_changed', ({ added }) => expectType<string[]>(added))
   runtime.on('server_state', ({ state }) => state === 'ready')
   runtime.once('closed', () => {})
-  runtime.on('event', (event) => same<typeof event, RuntimeEvent>(true))
+  runtime.on('event', (event) => expectType<RuntimeEvent>(event))
   for await (const event of runtime.events({ signal, limit: 5 })) {
-    if (event.type === 'dropped') same<typeof event.count, number>(true)
+    if (event.type === 'dropped') expectType<number>(event.count)
   }
   await runtime.close({ graceMs: 0 })
 }
@@ -77,16 +75,16 @@ export function explain(error: unknown): string {
 
 // What must not compile.
 export async function mistakes(runtime: Runtime) {
-  // @ts-expect-error made by open only
+  // @ts-expect-error made by open only (tsd does not know this error)
   new Runtime()
-  // @ts-expect-error
-  await Runtime.open({ startupTimeout: 5 })
-  // @ts-expect-error
-  await Runtime.open({ onRequest: { nothing() {} } })
-  // @ts-expect-error
-  await runtime.call('x', {}, { retry: 'sometimes' })
-  // @ts-expect-error
-  await runtime.reload({ mode: 'half' })
-  // @ts-expect-error
-  runtime.closed = true
+  expectError(await Runtime.open({ startupTimeout: 5 }))
+  expectError(await Runtime.open({ onRequest: { nothing() {} } }))
+  expectError(await Runtime.open(null))
+  expectError(await runtime.call('x', {}, { retry: 'sometimes' }))
+  expectError(await runtime.call('x', {}, { signal: 5 }))
+  expectError(await runtime.reload({ mode: 'half' }))
+  expectError((runtime.closed = true))
 }
+
+// Classes of errors are told apart by their code at run time, and are all one kind to a type checker.
+expectAssignable<typeof MCPError>(ClosedError)
