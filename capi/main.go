@@ -8,4 +8,14 @@
 // manager of core behind one handle).
 package main
 
+import (
+	"io"
+	"log"
+)
+
+// The library's Go runtime is its own, and so is its standard logger, by which net/http
+// reports what some servers do (an answer that nobody asked for, a broken HTTP/2 frame), in
+// their own words. Its default is the host's stderr.
+func init() { log.SetOutput(io.Discard) }
+
 func main() {}

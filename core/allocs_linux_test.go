@@ -12,6 +12,9 @@ const callBudget = 12
 
 // TestCallAllocations: of a real process, by the tool's name, the reader's part included.
 func TestCallAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector sync.Pool drops some of what it is given")
+	}
 	r := openHTTP(t, map[string]any{"a": marked(mcptest.Script{}, newMark())}, nil)
 	r.must(VerbConnect, `{"startupTimeoutMs":0}`)
 	request := []byte(`{"tool":"mcp_a_echo","arguments":{"path":"/tmp/some/file.txt","query":"hello"}}`)

@@ -126,10 +126,11 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	timeout := m.startTimeout(&at.entry.Server)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	clock := &clock{timeout: timeout, name: name, ctx: ctx, cancel: cancel}
 	h := &handler{at: at, clean: clean}
 	cfg := session.Config{
 		Server:       name,
-		Dial:         startClock(at.s.counters.dial(at.trace.Dial(dial)), timeout, cancel, name),
+		Dial:         clock.dial(at.s.counters.dial(at.trace.Dial(dial))),
 		ClientInfo:   m.opts.ClientInfo,
 		Capabilities: m.capabilities,
 		Pin:          at.entry.Server.Protocol,
@@ -146,7 +147,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 	if stored != nil && !at.probe {
 		cfg.Known = stored.verdict
 	}
-	sess, err := at.open(ctx, cfg, h, resolved, principal(creds))
+	sess, err := at.open(ctx, clock, cfg, h, resolved, principal(creds))
 	if err != nil {
 		return nil, clean.fault(cause(ctx, err))
 	}
@@ -187,9 +188,9 @@ func (at *attempt) wait(ctx context.Context) error {
 }
 
 // open makes the session, or joins one that managers with equal configs have already.
-func (at *attempt) open(ctx context.Context, cfg session.Config, h *handler, r *config.Resolved, principal string) (*hold, error) {
+func (at *attempt) open(ctx context.Context, clock *clock, cfg session.Config, h *handler, r *config.Resolved, principal string) (*hold, error) {
 	if at.m.opts.Share {
-		return join(ctx, at.shareKey(r, cfg, principal), h, at.m.newSlots(), func(hub session.Handler) (*session.Session, error) {
+		return join(ctx, at.shareKey(r, cfg, principal), h, at.m.newSlots(), clock.start, func(hub session.Handler) (*session.Session, error) {
 			cfg.Handler = hub
 			return session.Connect(ctx, cfg)
 		})
@@ -210,20 +211,36 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// startClock lets the attempt's time run from the moment its process exists: a
-// server must not lose time because others were spawned before it.
-func startClock(dial transport.Dial, timeout time.Duration, cancel context.CancelCauseFunc, name string) transport.Dial {
-	started := false
+// clock is an attempt's time. It runs from the moment its process exists: a server must
+// not lose time because others were spawned before it. Who joins a session that another
+// manager has, or is making, starts no process: his runs from then on.
+type clock struct {
+	timeout time.Duration // 0: none
+	name    string
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	once    sync.Once
+}
+
+func (c *clock) start() {
+	if c.timeout <= 0 {
+		return
+	}
+	c.once.Do(func() {
+		timer := time.AfterFunc(c.timeout, func() {
+			c.cancel(fault.New(fault.Timeout, fault.StageConnect,
+				"server %q did not finish its handshake and tool list within %d ms; raise timeoutMs if it needs longer to start", c.name, c.timeout.Milliseconds()).
+				With(fault.Data{TimeoutMs: c.timeout.Milliseconds()}).Retry())
+		})
+		context.AfterFunc(c.ctx, func() { timer.Stop() })
+	})
+}
+
+func (c *clock) dial(dial transport.Dial) transport.Dial {
 	return func(ctx context.Context, r transport.Receiver) (transport.Conn, error) {
 		conn, err := dial(ctx, r)
-		if err == nil && timeout > 0 && !started {
-			started = true
-			timer := time.AfterFunc(timeout, func() {
-				cancel(fault.New(fault.Timeout, fault.StageConnect,
-					"server %q did not finish its handshake and tool list within %d ms; raise timeoutMs if it needs longer to start", name, timeout.Milliseconds()).
-					With(fault.Data{TimeoutMs: timeout.Milliseconds()}).Retry())
-			})
-			context.AfterFunc(ctx, func() { timer.Stop() })
+		if err == nil {
+			c.start()
 		}
 		return conn, err
 	}

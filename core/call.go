@@ -308,7 +308,8 @@ func (op *callOp) ended(t target, err error) {
 	unsent := session.NeverWritten(err)
 	if op.mayResend(t, unsent) && op.resends-op.signIns < maxResends && op.m.ctx.Err() == nil {
 		op.resends++
-		if f.Code == fault.Exited { // a broken pipe is noticed before the end is: until then the server seems ready
+		// A broken pipe, or a session that is over, is noticed before the end is: until then the server seems ready.
+		if f.Code == fault.Exited || unsent && f.Code != fault.Closed && !t.view.session.Ended() {
 			op.dying = t.view.session
 		}
 		t.view.counters.resends.Add(1)
@@ -405,7 +406,7 @@ func (op *callOp) demand() {
 	if !op.during(op.resends, func() { stop(errCanceled) }) {
 		stop(errCanceled)
 	}
-	for range maxResends + 2 {
+	for lost := 0; lost < maxResends+2; {
 		var deadline time.Time
 		if op.timeout > 0 {
 			deadline = op.began.Add(op.timeout)
@@ -430,7 +431,8 @@ func (op *callOp) demand() {
 			op.fail(err)
 			return
 		}
-		if err := op.queue(ctx, t.view, deadline); err != nil {
+		waited, err := op.queue(ctx, t.view, deadline)
+		if err != nil {
 			op.fail(op.about(fault.From(err)))
 			return
 		}
@@ -438,6 +440,9 @@ func (op *callOp) demand() {
 			return
 		}
 		op.giveSlot()
+		if !waited { // a server that is lost while calls wait for their turn is no reason to give them up
+			lost++
+		}
 	}
 	op.fail(op.about(fault.New(fault.Unavailable, fault.StageConnect, "server %q was ready and lost again each time; call again later", op.req.Server).Retry()))
 }

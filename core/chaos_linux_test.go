@@ -30,6 +30,7 @@ var (
 
 const (
 	chaosServers = 30
+	chaosWeb     = 6 // besides, behind sockets of this process
 	chaosCallers = 64
 )
 
@@ -40,6 +41,7 @@ type chaos struct {
 	dir  string
 	mark string
 	log  string
+	web  []*mcptest.HTTP
 	end  time.Time
 
 	files   sync.Mutex // the config file and versions
@@ -70,6 +72,11 @@ func TestChaos(t *testing.T) {
 			t.Logf("seed %d", seed)
 		}
 	})
+	for i := range chaosWeb {
+		web := mcptest.NewHTTP(mcptest.Script{LogFile: fmt.Sprintf("%s-web%d", c.log, i)})
+		web.JSON = i%2 == 0
+		c.web = append(c.web, web)
+	}
 	c.write()
 	c.r = newProcessRig(t, nil, map[string]any{"cwd": c.dir, "projectTrust": "always", "maxInFlight": 1000,
 		"cache": map[string]any{"dir": filepath.Join(t.TempDir(), "cache")}})
@@ -86,6 +93,9 @@ func TestChaos(t *testing.T) {
 	c.settle(half)
 
 	c.r.m.Close(500)
+	for _, web := range c.web {
+		web.Close()
+	}
 	if b, e := c.begun.Load(), c.ended.Load(); b != e || c.twice.Load() > 0 {
 		t.Errorf("%d operations began and %d ended, %d of them more than once", b, e, c.twice.Load())
 	}
@@ -139,6 +149,9 @@ func (c *chaos) write() {
 		cfg := marked(script, c.mark)
 		cfg["args"] = []string{strconv.Itoa(c.version[i])}
 		all[fmt.Sprintf("s%d", i)] = cfg
+	}
+	for i, web := range c.web {
+		all[fmt.Sprintf("web%d", i)] = map[string]any{"type": "http", "url": web.URL}
 	}
 	text, err := json.Marshal(map[string]any{"mcpServers": all})
 	if err != nil {
@@ -223,6 +236,13 @@ func (c *chaos) call(r *rand.Rand) {
 		case n < 345:
 			tool = "neither"
 		}
+		if r.IntN(5) == 0 {
+			server = fmt.Sprintf("web%d", r.IntN(chaosWeb))
+			switch tool {
+			case "die", "deaf", "spam", "neither": // what only a process can do
+				tool = "echo"
+			}
+		}
 		done, cancel := c.start(VerbCall, fmt.Sprintf(`{"server":%q,"tool":%q,"arguments":%s,"timeoutMs":%d,"progress":true}`, server, tool, arguments, timeout))
 		if cancelAfter > 0 {
 			time.Sleep(cancelAfter)
@@ -237,9 +257,12 @@ func (c *chaos) call(r *rand.Rand) {
 	}
 }
 
-// harm kills and stops servers from outside.
+// harm kills and stops servers from outside, and lets those behind sockets forget their sessions.
 func (c *chaos) harm(r *rand.Rand) {
 	for ; time.Now().Before(c.end); time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond) {
+		if r.IntN(3) == 0 {
+			c.web[r.IntN(chaosWeb)].Forget()
+		}
 		pids := processes(c.t, c.mark)
 		if len(pids) == 0 {
 			continue
@@ -326,7 +349,7 @@ func (c *chaos) settle(half <-chan uint64) {
 func (c *chaos) countCalls() {
 	seen, lines := map[int64]string{}, 0
 	logs, err := filepath.Glob(c.log + "-*")
-	if err != nil || len(logs) < chaosServers {
+	if err != nil || len(logs) < chaosServers+chaosWeb {
 		c.t.Fatalf("%d logs of %d servers (%v)", len(logs), chaosServers, err)
 	}
 	for _, path := range logs {

@@ -111,6 +111,57 @@ func TestRemoteSessionForgotten(t *testing.T) {
 	}
 }
 
+// A burst of calls that finds the session forgotten is answered whole, after one reconnection:
+// none is lost, and none runs twice.
+func TestRemoteSessionForgottenByABurst(t *testing.T) {
+	server := serveScript(t, mcptest.Script{}, nil)
+	r := openHTTP(t, map[string]any{"s": map[string]any{"url": server.URL}}, nil)
+	r.must(VerbConnect, `{}`)
+	const n = 30
+	for range 3 {
+		server.Forget()
+		var calls []<-chan answerOf
+		for range n {
+			ch, _ := r.begin(VerbCall, `{"server":"s","tool":"add","arguments":{"a":40,"b":2},"timeoutMs":20000}`)
+			calls = append(calls, ch)
+		}
+		for _, ch := range calls {
+			if a := <-ch; !strings.Contains(a.raw, "42") {
+				t.Error(a.raw)
+			}
+		}
+	}
+	if c := server.Counts(); c.Initializes != 4 || c.Calls["add"] != 3*n {
+		t.Errorf("%d sessions, %d calls", c.Initializes, c.Calls["add"])
+	}
+}
+
+// What a remote server that is lost too often is told to do next is what it does.
+func TestRemoteCrashLoopIsTriedAgain(t *testing.T) {
+	var lost atomic.Bool
+	server := serveScript(t, mcptest.Script{}, func(h *mcptest.HTTP) {
+		h.Intercept = func(w http.ResponseWriter, _ *http.Request, body []byte) bool {
+			if !lost.Load() || !strings.Contains(string(body), `"tools/call"`) {
+				return false
+			}
+			w.WriteHeader(http.StatusNotFound)
+			return true
+		}
+	})
+	r := openHTTP(t, map[string]any{"s": map[string]any{"url": server.URL}}, nil)
+	r.must(VerbConnect, `{}`)
+	lost.Store(true)
+	var a answerOf
+	for range 10 {
+		if a = r.do(VerbCall, `{"server":"s","tool":"add","timeoutMs":20000}`); a.code() == "crash_loop" {
+			break
+		}
+	}
+	if a.code() != "crash_loop" || !strings.Contains(a.raw, "is tried again in 1") || strings.Contains(a.raw, "by itself") || r.server("s")["retryAt"] == nil {
+		t.Errorf("%s, %v", a.raw, r.server("s"))
+	}
+}
+
 // A server that goes away and comes back at its place, with sessions of its own, is used again.
 func TestRemoteRestart(t *testing.T) {
 	first := mcptest.NewHTTP(mcptest.Script{})

@@ -38,7 +38,7 @@ func TestCrashLoop(t *testing.T) {
 		}
 		v := r.server("a")
 		e, _ := v["error"].(map[string]any)
-		if v["state"] != "failed" || e["code"] != "crash_loop" || !strings.Contains(fmt.Sprint(e), "no licence") || v["retryAt"] == nil {
+		if v["state"] != "failed" || e["code"] != "crash_loop" || !strings.Contains(fmt.Sprint(e), "no licence") || !strings.Contains(fmt.Sprint(e), "not started again by itself") || v["retryAt"] == nil {
 			t.Errorf("after the loop: %v", v)
 		}
 		if a := r.do(VerbCall, `{"server":"a","tool":"echo"}`); a.code() != "crash_loop" || s.Counts().Dials != maxStarts {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -238,15 +239,18 @@ func needsTrust(e *config.Entry) *fault.Error {
 	return f
 }
 
-func crashLoop(s *server, last *fault.Error) *fault.Error {
+func crashLoop(s *server, last *fault.Error, again time.Duration) *fault.Error {
 	if last == nil {
 		last = s.err
 	}
 	if last == nil {
 		last = fault.New(fault.Unavailable, "", "its connection was lost again and again")
 	}
-	f := fault.New(fault.CrashLoop, last.Stage, "server %q failed %d times in a row and is not started again by itself; mend it, then connect with restart. The last time: %s",
-		s.name, maxStarts, last.Message).Retry()
+	next := fmt.Sprintf("is not started again by itself, but by a call after %d s; mend it, or connect with restart", int(breakerWindow.Seconds()))
+	if again > 0 {
+		next = fmt.Sprintf("is tried again in %d s; mend it, or connect with restart", int(again.Round(time.Second).Seconds()))
+	}
+	f := fault.New(fault.CrashLoop, last.Stage, "server %q failed %d times in a row and %s. The last time: %s", s.name, maxStarts, next, last.Message).Retry()
 	f.Server, f.Data = s.name, last.Data
 	return f
 }

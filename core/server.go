@@ -196,7 +196,7 @@ func (m *Manager) closeSession(old *hold, grace time.Duration, apart bool) {
 func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 	switch {
 	case a.tripped:
-		s.err = crashLoop(s, ev.err)
+		s.err = crashLoop(s, ev.err, a.timer)
 	case a.newError:
 		s.err = ev.err
 		if s.state == stateNeedsTrust {

@@ -217,8 +217,8 @@ func (at *attempt) shareKey(r *config.Resolved, cfg session.Config, principal st
 
 // join gives the manager of handler its part of the session with this key; connect makes
 // it if there is none. Whoever comes while another one makes it waits, and makes it
-// himself if that one fails or gives up.
-func join(ctx context.Context, key [sha256.Size]byte, h *handler, slots *semaphore.Weighted, connect func(session.Handler) (*session.Session, error)) (*hold, error) {
+// himself if that one fails or gives up; joining is called before such a wait.
+func join(ctx context.Context, key [sha256.Size]byte, h *handler, slots *semaphore.Weighted, joining func(), connect func(session.Handler) (*session.Session, error)) (*hold, error) {
 	for {
 		shares.Lock()
 		b := shares.hubs[key]
@@ -226,6 +226,7 @@ func join(ctx context.Context, key [sha256.Size]byte, h *handler, slots *semapho
 			break
 		}
 		shares.Unlock()
+		joining()
 		select {
 		case <-b.ready:
 		case <-ctx.Done():

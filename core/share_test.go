@@ -96,6 +96,37 @@ func TestShare(t *testing.T) {
 	})
 }
 
+// TestShareOwnTime: who waits for a session that another manager makes, or for the list that
+// it gives, waits no longer than its own timeoutMs; the other one goes on.
+func TestShareOwnTime(t *testing.T) {
+	for _, script := range []mcptest.Script{
+		{InitializeDelay: time.Minute},
+		{ListDelay: 4 * time.Second, PageSize: 1, Tools: []string{mcptest.Tool("a"), mcptest.Tool("b"), mcptest.Tool("c")}}, // each page in time
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := mcptest.NewMemory(script)
+			dir := t.TempDir()
+			patient := newRig(t, servers{"a": s}, map[string]any{"share": true, "cwd": dir, "timeoutMs": 0})
+			hasty := newRig(t, servers{"a": s}, map[string]any{"share": true, "cwd": dir, "timeoutMs": 5000, "reconnect": "manual"})
+			first, _ := patient.begin(VerbConnect, `{}`)
+			synctest.Wait()
+			began := time.Now()
+			a := hasty.must(VerbConnect, `{}`)
+			if took := time.Since(began); took > 6*time.Second || !strings.Contains(a.raw, "timeout") {
+				t.Errorf("after %s: %s", took, a.raw)
+			}
+			if a := <-first; a.st != OK || len(a.names("connected")) != 1 {
+				t.Error(a.raw)
+			}
+			if c := s.Counts(); c.Dials != 1 {
+				t.Errorf("%d starts", c.Dials)
+			}
+			patient.m.Close(0)
+			hasty.m.Close(0)
+		})
+	}
+}
+
 // TestShareCrash: all see the end, and one new session serves all.
 func TestShareCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

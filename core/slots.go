@@ -40,12 +40,11 @@ func (op *callOp) giveSlot() {
 }
 
 // queue waits for a place: first come, first served. A call that is cancelled, or whose
-// time is over, leaves the queue.
-func (op *callOp) queue(ctx context.Context, v *serverView, deadline time.Time) error {
-	if v.slots == nil || op.slot == v.slots {
-		return nil
+// time is over, leaves the queue. waited tells that there was none free.
+func (op *callOp) queue(ctx context.Context, v *serverView, deadline time.Time) (waited bool, err error) {
+	if op.takeSlot(v.slots) {
+		return false, nil
 	}
-	op.giveSlot()
 	wait := ctx
 	if !deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -58,7 +57,7 @@ func (op *callOp) queue(ctx context.Context, v *serverView, deadline time.Time) 
 		s.waiting++ // for mcprt/stats
 	}
 	op.m.mu.Unlock()
-	err := v.slots.Acquire(wait, 1)
+	err = v.slots.Acquire(wait, 1)
 	if s != nil {
 		op.m.mu.Lock()
 		s.waiting--
@@ -66,12 +65,12 @@ func (op *callOp) queue(ctx context.Context, v *serverView, deadline time.Time) 
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			return cause
+			return true, cause
 		}
 		ms := op.timeout.Milliseconds()
-		return fault.New(fault.Timeout, fault.StageSend, "server %q has %d calls running, which is all that limits.callsPerServer allows, and this one waited for its turn until its %d ms were over; call again later",
+		return true, fault.New(fault.Timeout, fault.StageSend, "server %q has %d calls running, which is all that limits.callsPerServer allows, and this one waited for its turn until its %d ms were over; call again later",
 			v.name, op.m.opts.Limits.CallsPerServer, ms).With(fault.Data{TimeoutMs: ms}).Retry()
 	}
 	op.slot = v.slots
-	return nil
+	return true, nil
 }

@@ -93,6 +93,41 @@ func TestCallsPerServerWhereItDies(t *testing.T) {
 	})
 }
 
+// TestCallsThatWaitOutliveTheirServer: a call that waits for its turn is not given up because
+// the server is lost meanwhile, however often.
+func TestCallsThatWaitOutliveTheirServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mcptest.NewMemory(mcptest.Script{})
+		r := newRig(t, servers{"a": s}, map[string]any{"limits": map[string]any{"callsPerServer": 1}})
+		r.must(VerbConnect, `{}`)
+		const killed = 8 // more often than a call is sent again
+		var calls []<-chan answerOf
+		for range killed {
+			ch, _ := r.begin(VerbCall, `{"server":"a","tool":"hang","timeoutMs":0}`)
+			calls = append(calls, ch)
+			synctest.Wait()
+		}
+		last, _ := r.begin(VerbCall, `{"server":"a","tool":"echo","timeoutMs":0}`)
+		for range killed + 1 {
+			time.Sleep(time.Minute) // then it is started again at once
+			s.Kill(3)
+			synctest.Wait()
+		}
+		for _, ch := range calls {
+			if a := <-ch; a.code() != "outcome_unknown" {
+				t.Error(a.raw)
+			}
+		}
+		if a := <-last; a.st != OK {
+			t.Error(a.raw)
+		}
+		if n := s.Counts().Calls["hang"]; n != killed {
+			t.Errorf("%d of the calls came to the server", n)
+		}
+		r.m.Close(0)
+	})
+}
+
 // TestListChangesAreCoalesced: a server that announces changes without end is passed
 // on at a pace, and the last one always.
 func TestListChangesAreCoalesced(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,31 +74,30 @@ func (s *spill) shorten(result []byte) ([]byte, error) {
 	if err := json.Unmarshal(result, &members); err != nil {
 		return result, nil // the host sees what it is
 	}
-	var notes []spillNote
+	var long []spilling
 	for i, block := range members.Content {
 		kind, _ := rawjson.String(rawjson.Get(block, "type"))
 		text, ok := rawjson.String(rawjson.Get(block, "text"))
-		if kind != "text" || !ok || int64(len(text)) <= s.over {
-			continue
+		if kind == "text" && ok && int64(len(text)) > s.over {
+			long = append(long, spilling{&i, text, ".txt"})
 		}
-		note, err := s.write([]byte(text), ".txt")
-		if err != nil {
-			return result, err
-		}
-		note.Content = &i
-		notes = append(notes, note)
-		members.Content[i] = replaceMember(block, "text", encode(fmt.Sprintf("%s…\n\n[The whole text has %d bytes and is in the file %s]", preview(text), len(text), note.Path)))
 	}
 	structured := int64(len(members.Structured)) > s.over
 	if structured {
-		note, err := s.write(members.Structured, ".json")
-		if err != nil {
-			return result, err
-		}
-		notes = append(notes, note)
+		long = append(long, spilling{nil, string(members.Structured), ".json"})
 	}
-	if notes == nil {
+	if long == nil {
 		return result, nil
+	}
+	notes, err := s.write(long)
+	if err != nil {
+		return result, err
+	}
+	for i, note := range notes {
+		if at := note.Content; at != nil {
+			text := long[i].text
+			members.Content[*at] = replaceMember(members.Content[*at], "text", encode(fmt.Sprintf("%s…\n\n[The whole text has %d bytes and is in the file %s]", preview(text), len(text), note.Path)))
+		}
 	}
 	out := replaceMember(result, "content", encode(members.Content))
 	if structured {
@@ -107,6 +108,13 @@ func (s *spill) shorten(result []byte) ([]byte, error) {
 		meta = members.Meta
 	}
 	return replaceMember(out, "_meta", replaceMember(meta, "mcprt/spilled", encode(notes))), nil
+}
+
+// spilling is one text of a result that is to go into a file.
+type spilling struct {
+	content *int // as in spillNote
+	text    string
+	ending  string
 }
 
 // spillNote is what a result says of a file, in _meta under "mcprt/spilled".
@@ -151,33 +159,57 @@ func replaceMember(object []byte, name string, value []byte) []byte {
 	return append(b, '}')
 }
 
-// write makes a file of its own. Where the quota is full the oldest files go.
-func (s *spill) write(data []byte, ending string) (spillNote, error) {
+// write makes a file of each text of one result. Where the quota is full the oldest files
+// go, but never one of the same result: its host has not even seen it. All are written, or
+// none.
+func (s *spill) write(texts []spilling) ([]spillNote, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := int64(len(data))
-	if n > s.quota {
-		return spillNote{}, fmt.Errorf("%d bytes are more than spill.quotaBytes allows", n)
+	total := int64(0)
+	for _, t := range texts {
+		total += int64(len(t.text))
+	}
+	if total > s.quota {
+		return nil, fmt.Errorf("%d bytes are more than spill.quotaBytes allows", total)
+	}
+	if _, err := os.Lstat(s.dir); s.dir != "" && errors.Is(err, fs.ErrNotExist) { // somebody swept the temporary files
+		s.leave()
 	}
 	if s.dir == "" {
 		if err := s.open(); err != nil {
-			return spillNote{}, err
+			return nil, err
 		}
 	}
-	for s.used+n > s.quota {
+	for s.used+total > s.quota {
 		_ = os.Remove(s.files[0].path) // it may be gone
 		s.used -= s.files[0].bytes
 		s.files = s.files[1:]
 	}
-	s.serial++
-	path := filepath.Join(s.dir, fmt.Sprintf("%06d%s", s.serial, ending))
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		_ = os.Remove(path)
-		return spillNote{}, err
+	notes := make([]spillNote, 0, len(texts))
+	for _, t := range texts {
+		s.serial++
+		path := filepath.Join(s.dir, fmt.Sprintf("%06d%s", s.serial, t.ending))
+		if err := os.WriteFile(path, []byte(t.text), 0o600); err != nil {
+			_ = os.Remove(path)
+			for _, n := range notes {
+				_ = os.Remove(n.Path)
+			}
+			return nil, err
+		}
+		sum := sha256.Sum256([]byte(t.text))
+		notes = append(notes, spillNote{Content: t.content, Path: path, Bytes: int64(len(t.text)), SHA256: hex.EncodeToString(sum[:])})
 	}
-	s.files, s.used = append(s.files, spilled{path, n}), s.used+n
-	sum := sha256.Sum256(data)
-	return spillNote{Path: path, Bytes: n, SHA256: hex.EncodeToString(sum[:])}, nil
+	for _, n := range notes {
+		s.files = append(s.files, spilled{n.Path, n.Bytes})
+	}
+	s.used += total
+	return notes, nil
+}
+
+// leave gives up the directory.
+func (s *spill) leave() {
+	_ = s.lock.Unlock()
+	s.dir, s.files, s.used = "", nil, 0
 }
 
 // open makes the directory, and removes those of managers that were killed: their lock
@@ -228,9 +260,9 @@ func (s *spill) close() {
 	if s.dir == "" {
 		return
 	}
-	_ = s.lock.Unlock() // first: an open file cannot be removed everywhere
-	_ = os.RemoveAll(s.dir)
-	s.dir, s.files, s.used = "", nil, 0
+	dir := s.dir
+	s.leave() // first: an open file cannot be removed everywhere
+	_ = os.RemoveAll(dir)
 	s.quota = 0 // nothing is written any more
 }
 

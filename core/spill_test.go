@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,15 +126,15 @@ func TestSpillSweeps(t *testing.T) {
 		}
 	}
 	alive := newSpill(&SpillOptions{OverBytes: 1, Dir: dir})
-	note, err := alive.write([]byte("x"), ".txt")
+	notes, err := alive.write([]spilling{{text: "x", ending: ".txt"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := newSpill(&SpillOptions{OverBytes: 1, Dir: dir})
-	if _, err := other.write([]byte("y"), ".txt"); err != nil {
+	if _, err := other.write([]spilling{{text: "y", ending: ".txt"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(note.Path); err != nil {
+	if _, err := os.Stat(notes[0].Path); err != nil {
 		t.Errorf("a living one's file: %v", err)
 	}
 	if _, err := os.Stat(dead); !os.IsNotExist(err) {
@@ -144,6 +145,77 @@ func TestSpillSweeps(t *testing.T) {
 	}
 	alive.close()
 	other.close()
+}
+
+// TestSpillOfOneResult: no text of a result pushes another one of it out, all are put into
+// files or none, and a directory that a sweeper took is made anew.
+func TestSpillOfOneResult(t *testing.T) {
+	dir := t.TempDir()
+	s := newSpill(&SpillOptions{OverBytes: 1024, QuotaBytes: 5000, Dir: dir})
+	defer s.close()
+	text := func(n int) string { return `{"type":"text","text":"` + strings.Repeat("x", n) + `"}` }
+	result := func(texts ...string) []byte { return []byte(`{"content":[` + strings.Join(texts, ",") + `]}`) }
+	files := func(result []byte) (paths []string) {
+		var got struct {
+			Meta struct {
+				Spilled []spillNote `json:"mcprt/spilled"`
+			} `json:"_meta"`
+		}
+		if err := json.Unmarshal(result, &got); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range got.Meta.Spilled {
+			paths = append(paths, n.Path)
+		}
+		return paths
+	}
+	check := func(name string, out []byte, err error, want int) {
+		t.Helper()
+		paths := files(out)
+		if err != nil || len(paths) != want {
+			t.Fatalf("%s: %d files, %v", name, len(paths), err)
+		}
+		for _, path := range paths {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: the result names a file that is not there: %v", name, err)
+			}
+		}
+	}
+	first := result(text(2000), text(2000))
+	out, err := s.shorten(first)
+	check("two texts", out, err, 2)
+	if out, err = s.shorten(first); err != nil {
+		t.Fatal(err)
+	}
+	check("two more, for which the first two go", out, err, 2)
+	if used := bytesIn(t, dir); used != 4000 {
+		t.Errorf("%d bytes", used)
+	}
+	over := result(text(2000), text(2000), text(2000))
+	if out, err := s.shorten(over); err == nil || !bytes.Equal(out, over) {
+		t.Errorf("three texts, together over the quota: %.200s, %v", out, err)
+	}
+	check("those of the result before", out, nil, 2)
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	out, err = s.shorten(first)
+	check("after the directory was swept", out, err, 2)
+	// One that cannot be written leaves none of its own.
+	if err := os.Mkdir(filepath.Join(s.dir, fmt.Sprintf("%06d.txt", s.serial+2)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	small := result(text(1100), text(1100))
+	before := s.used
+	if out, err := s.shorten(small); err == nil || !bytes.Equal(out, small) {
+		t.Errorf("one that cannot be written: %.200s, %v", out, err)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, fmt.Sprintf("%06d.txt", s.serial-1))); !os.IsNotExist(err) {
+		t.Errorf("a file of no result: %v", err)
+	}
+	if s.used > before {
+		t.Errorf("%d bytes are counted, %d before", s.used, before)
+	}
 }
 
 func TestReplaceMember(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -91,5 +92,6 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 }
 
 func main() {
+	log.SetOutput(io.Discard) // net/http writes there what servers do, in their words
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

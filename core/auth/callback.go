@@ -3,6 +3,8 @@ package auth
 import (
 	"context"
 	"crypto/subtle"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -130,6 +132,7 @@ const callbackPage = `<!doctype html><meta charset="utf-8"><title>mcprt</title><
 // ends nothing: a page elsewhere must not be able to spoil the sign-in.
 func (cb *callback) serve(ctx context.Context, state string) {
 	server := &http.Server{
+		ErrorLog:          log.New(io.Discard, "", 0), // its default is the host's stderr
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 32 << 10,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h := w.Header()

@@ -108,7 +108,7 @@ func (c *Credentials) resource(ctx context.Context, named string) (*resourceMeta
 func (c *Credentials) matches(resource string) error {
 	r, err := url.Parse(resource)
 	if resource == "" || err != nil || !config.SameOrigin(r, c.url) || !within(c.url.EscapedPath(), r.EscapedPath()) {
-		return c.errorf(fault.NeedsAuth, "its resource metadata is for %q, not for its own url; it is not signed in to", shorten(resource, 200))
+		return c.errorf(fault.NeedsAuth, "its resource metadata is for %q, not for its own url; it is not signed in to", fault.Foreign(resource, 200))
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (c *Credentials) authServer(ctx context.Context, issuers []string) (serverM
 	if c.cfg.Issuer != "" {
 		if !slices.Contains(issuers, c.cfg.Issuer) {
 			return serverMeta{}, c.errorf(fault.NeedsAuth, "its authorization server is now %q, and its config says \"oauth\":{\"issuer\":%q}; if the change is right, change the config",
-				shorten(strings.Join(issuers, ", "), 300), c.cfg.Issuer)
+				fault.Foreign(strings.Join(issuers, ", "), 300), c.cfg.Issuer)
 		}
 		issuers = []string{c.cfg.Issuer}
 	}
@@ -168,7 +168,7 @@ func (c *Credentials) configured(ctx context.Context) (m serverMeta, err error) 
 	case !ok:
 		return m, c.errorf(fault.NeedsAuth, "there is no authorization server metadata at the configured \"metadataUrl\"")
 	case c.cfg.Issuer != "" && m.Issuer != c.cfg.Issuer:
-		return m, c.errorf(fault.NeedsAuth, "the metadata at the configured \"metadataUrl\" is of %q, and \"issuer\" is %q", shorten(m.Issuer, 200), c.cfg.Issuer)
+		return m, c.errorf(fault.NeedsAuth, "the metadata at the configured \"metadataUrl\" is of %q, and \"issuer\" is %q", fault.Foreign(m.Issuer, 200), c.cfg.Issuer)
 	}
 	m.own = true
 	return m, nil
@@ -179,7 +179,7 @@ func (c *Credentials) configured(ctx context.Context) (m serverMeta, err error) 
 func (c *Credentials) metadata(ctx context.Context, issuer string) (m serverMeta, err error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.RawQuery != "" || u.Fragment != "" {
-		return m, c.errorf(fault.NeedsAuth, "%q, named as its authorization server, is no valid issuer", shorten(issuer, 200))
+		return m, c.errorf(fault.NeedsAuth, "%q, named as its authorization server, is no valid issuer", fault.Foreign(issuer, 200))
 	}
 	if err := c.fetch.check(u, false); err != nil {
 		return m, c.errorf(fault.NeedsAuth, "its authorization server %s is not used: %w", shownURL(u), err)
@@ -197,7 +197,7 @@ func (c *Credentials) metadata(ctx context.Context, issuer string) (m serverMeta
 		case err != nil:
 			failed = err
 		case ok && m.Issuer != issuer: // exactly, RFC 8414 section 3.3: else one server could speak for another
-			return m, c.errorf(fault.NeedsAuth, "the metadata of its authorization server %q says that it is of %q; it is not signed in to", shorten(issuer, 200), shorten(m.Issuer, 200))
+			return m, c.errorf(fault.NeedsAuth, "the metadata of its authorization server %q says that it is of %q; it is not signed in to", fault.Foreign(issuer, 200), fault.Foreign(m.Issuer, 200))
 		case ok:
 			return m, nil
 		}
@@ -227,7 +227,7 @@ func (c *Credentials) discoverLegacy(ctx context.Context) (*found, error) {
 		case !ok:
 			continue
 		case m.Issuer != root && m.Issuer != root+"/":
-			return nil, c.errorf(fault.NeedsAuth, "the metadata of its authorization server %q says that it is of %q; it is not signed in to", root, shorten(m.Issuer, 200))
+			return nil, c.errorf(fault.NeedsAuth, "the metadata of its authorization server %q says that it is of %q; it is not signed in to", root, fault.Foreign(m.Issuer, 200))
 		}
 		f.as = m
 		return f, nil

@@ -168,7 +168,7 @@ func (f *fetcher) check(u *url.URL, own bool) error {
 	case u.Scheme == "http":
 		return errors.New("it is http://, which everybody on the way can read; only https:// is used")
 	default:
-		return fmt.Errorf("its scheme is %q; only https:// is used", shorten(u.Scheme, 20))
+		return fmt.Errorf("its scheme is %q; only https:// is used", fault.Foreign(u.Scheme, 20))
 	}
 	if !own && !f.from().allows(reachOfHost(u.Hostname())) {
 		return errBlocked
@@ -201,6 +201,7 @@ func (f *fetcher) do(ctx context.Context, method string, u *url.URL, own bool, h
 	if err := f.check(u, own); err != nil {
 		return nil, f.errorf(fault.NeedsAuth, "%s is not used for the sign-in: %w", shownURL(u), err)
 	}
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
@@ -217,13 +218,13 @@ func (f *fetcher) do(ctx context.Context, method string, u *url.URL, own bool, h
 	}
 	resp, err := f.transportFor(u, own).RoundTrip(req)
 	if err != nil {
-		return nil, f.unreachable(ctx, u, err)
+		return nil, f.unreachable(ctx, u, time.Since(began), err)
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return nil, f.unreachable(ctx, u, err)
+		return nil, f.unreachable(ctx, u, time.Since(began), err)
 	case len(data) > maxBody:
 		return nil, f.errorf(fault.NeedsAuth, "the answer of %s is larger than %d KiB", shownURL(u), maxBody>>10)
 	}
@@ -249,7 +250,7 @@ func (f *fetcher) get(ctx context.Context, target string, own bool) (*reply, err
 	}
 }
 
-func (f *fetcher) unreachable(ctx context.Context, u *url.URL, err error) error {
+func (f *fetcher) unreachable(ctx context.Context, u *url.URL, took time.Duration, err error) error {
 	if errors.Is(err, errBlocked) {
 		return f.errorf(fault.NeedsAuth, "%s is not used for the sign-in: %w", shownURL(u), errBlocked)
 	}
@@ -260,13 +261,13 @@ func (f *fetcher) unreachable(ctx context.Context, u *url.URL, err error) error 
 	case errors.As(err, &dns):
 		reason = "there is no such host, or its name cannot be resolved"
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		reason = fmt.Sprintf("it did not answer within %s", fetchTimeout)
+		reason = fmt.Sprintf("it did not answer within %s", took.Round(10*time.Millisecond)) // fetchTimeout, or what the caller had left
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errors.As(err, &wrapped):
 		reason = wrapped.Err.Error()
 	}
-	return f.errorf(fault.ConnectFailed, "%s, which signs in to the server, cannot be reached: %s", shownURL(u), reason).Retry()
+	return f.errorf(fault.ConnectFailed, "%s, which signs in to the server, cannot be reached: %s", shownURL(u), fault.Foreign(reason, 300)).Retry()
 }
 
 // errorf makes an error of a sign-in.
@@ -278,19 +279,5 @@ func (f *fetcher) errorf(code fault.Code, format string, args ...any) *fault.Err
 
 // shownURL is a URL without what may be secret in it.
 func shownURL(u *url.URL) string {
-	return shorten(u.Scheme+"://"+u.Host+u.Path, 200)
-}
-
-// shorten makes foreign text fit for a message: one line, printable, not too long.
-func shorten(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7F || r == 0xFFFD {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, " "))
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
+	return fault.Foreign(u.Scheme+"://"+u.Host+u.Path, 200)
 }

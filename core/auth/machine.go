@@ -138,7 +138,7 @@ func (c *Credentials) idJAG(ctx context.Context, f *found, scopes []string) (str
 		return "", err
 	}
 	if t.Issued != "" && t.Issued != typeIDJAG {
-		return "", c.errorf(fault.NeedsAuth, "the identity provider gave a token of another kind, %s", shorten(t.Issued, 100))
+		return "", c.errorf(fault.NeedsAuth, "the identity provider gave a token of another kind, %s", fault.Foreign(t.Issued, 100))
 	}
 	return t.Access, nil
 }

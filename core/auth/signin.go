@@ -60,7 +60,7 @@ func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.T
 		return c.errorf(fault.NeedsAuth, "it is not signed in to: the token would go to its url, but %w", err)
 	}
 	if which.Scheme == "" && len(list) > 0 {
-		return c.errorf(fault.NeedsAuth, `it asks for %q credentials, which no sign-in gives; put them into "headers"`, shorten(list[0].Scheme, 40))
+		return c.errorf(fault.NeedsAuth, `it asks for %q credentials, which no sign-in gives; put them into "headers"`, fault.Foreign(list[0].Scheme, 40))
 	}
 	before := c.held()
 	if before != nil && before.Access != "" && before.ObtainedAt.After(since) && covers(before.Scopes, wanted) {
@@ -74,7 +74,7 @@ func (c *Credentials) SignIn(ctx context.Context, challenge string, since time.T
 		return err
 	}
 	if !f.supportsPKCE() {
-		return c.errorf(fault.NeedsAuth, "its authorization server %s does not say that it supports PKCE with S256, without which a sign-in is not safe", shorten(f.as.Issuer, 200))
+		return c.errorf(fault.NeedsAuth, "its authorization server %s does not say that it supports PKCE with S256, without which a sign-in is not safe", fault.Foreign(f.as.Issuer, 200))
 	}
 	g, err := c.authorize(ctx, f, wanted, ask)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *Credentials) bound(issuer string) error {
 	}
 	if g := c.held(); g != nil && g.Issuer != issuer {
 		return c.errorf(fault.NeedsAuth, `it names another authorization server now, %q in place of %q; the configured client is not used there. If that is right, sign out, or set "oauth":{"issuer":%q} in its config`,
-			shorten(issuer, 200), shorten(g.Issuer, 200), shorten(issuer, 200))
+			fault.Foreign(issuer, 200), fault.Foreign(g.Issuer, 200), fault.Foreign(issuer, 200))
 	}
 	return nil
 }
@@ -278,9 +278,9 @@ func (c *Credentials) judge(f *found, state string, q url.Values) (string, error
 	}
 	switch iss := q.Get("iss"); {
 	case q.Has("iss") && iss != f.as.Issuer:
-		return "", c.errorf(fault.NeedsAuth, "the answer of the browser is of %q, but %q was asked; it is not used", shorten(iss, 200), shorten(f.as.Issuer, 200))
+		return "", c.errorf(fault.NeedsAuth, "the answer of the browser is of %q, but %q was asked; it is not used", fault.Foreign(iss, 200), fault.Foreign(f.as.Issuer, 200))
 	case !q.Has("iss") && f.as.Iss:
-		return "", c.errorf(fault.NeedsAuth, "the answer of the browser does not say which authorization server it is of, though %q promises that; it is not used", shorten(f.as.Issuer, 200))
+		return "", c.errorf(fault.NeedsAuth, "the answer of the browser does not say which authorization server it is of, though %q promises that; it is not used", fault.Foreign(f.as.Issuer, 200))
 	}
 	if q.Has("error") {
 		e := oauthError{q.Get("error"), q.Get("error_description")}

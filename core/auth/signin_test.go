@@ -219,6 +219,10 @@ func TestSignInFails(t *testing.T) {
 	if form := w.last(); err == nil || strings.Contains(err.Error(), form.Get("code_verifier")) || strings.Contains(err.Error(), "\x1b") || strings.Contains(err.Error(), "\n") || len(err.Error()) > 700 {
 		t.Error(err)
 	}
+	w.token = func(form url.Values) (int, any) { return 400, map[string]any{"error": "x" + form.Get("code_verifier")} }
+	if err = w.signIn(w.credentials(NewMemory()), person); err == nil || strings.Contains(err.Error(), w.last().Get("code_verifier")) {
+		t.Error(err)
+	}
 	for name, body := range map[string]any{"no token": map[string]any{"token_type": "bearer"}, "a page": "<html>", "a token that breaks a header": map[string]any{"access_token": "a\r\nX: y"},
 		"an error with status 200": map[string]any{"error": "bad_verification_code"}, "a huge one": `{"access_token":"` + strings.Repeat("x", 2*maxBody) + `"}`} {
 		w.token = func(url.Values) (int, any) { return 200, body }

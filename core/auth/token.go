@@ -34,9 +34,9 @@ type oauthError struct {
 
 func (e oauthError) String() string {
 	if e.Description == "" {
-		return shorten(e.Code, 100)
+		return fault.Foreign(e.Code, 100)
 	}
-	return shorten(e.Code, 100) + ": " + shorten(e.Description, 300)
+	return fault.Foreign(e.Code, 100) + ": " + fault.Foreign(e.Description, 300)
 }
 
 const (
@@ -122,8 +122,8 @@ func (c *Credentials) readToken(at *url.URL, r *reply, form url.Values) (*tokenR
 		}
 		return &t, nil
 	case err == nil && t.Code != "": // some say so with status 200
-		t.Description = without(t.Description, form)
-		e := c.errorf(fault.NeedsAuth, "%s gave no token: %s", shownURL(at), t.oauthError)
+		said := oauthError{without(t.Code, form), without(t.Description, form)}
+		e := c.errorf(fault.NeedsAuth, "%s gave no token: %s", shownURL(at), said)
 		return nil, &refusal{e, t.Code}
 	case r.status >= 500 || r.status == http.StatusTooManyRequests:
 		return nil, c.errorf(fault.ConnectFailed, "%s, which signs in to the server, answered with HTTP %d", shownURL(at), r.status).Retry()

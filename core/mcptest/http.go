@@ -102,6 +102,9 @@ func (h *HTTP) Close() {
 	h.Listener.Close()
 	h.Server.Close()
 	h.busy.Wait()
+	if h.log.file != nil {
+		h.log.file.Close()
+	}
 }
 
 // Counts gives what was counted so far.

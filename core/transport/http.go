@@ -35,6 +35,7 @@ const (
 	noticePatience  = time.Minute     // for a POST that has no answer: a notification or a reply
 	byePatience     = 2 * time.Second // for the DELETE that ends a session
 	maxSessionIDLen = 4 << 10
+	drainPatience   = time.Second // for other requests, after one has found that the session or the server is gone
 )
 
 // Dial makes a connection; no byte goes out before the first message. Its errors
@@ -94,6 +95,8 @@ type httpConn struct {
 	mu       sync.Mutex
 	seq      uint64
 	flights  map[uint64]*flight // under way; after the end: those that it cut off
+	flying   int                // those under way, after the end as well
+	landed   chan struct{}      // closed when the last of them has landed; nil: nobody waits for that
 	byID     map[int64]*flight
 	gate     chan struct{} // closed when later messages may go out
 	heard    chan struct{} // closed when what the server sends besides can be heard; nil: there is no such stream
@@ -103,6 +106,7 @@ type httpConn struct {
 	version  string
 	fate     *fault.Error // why it ended
 	sayBye   bool
+	drain    bool // flights may still bring their answers, or hear that they were not run
 
 	skipped, repaired, tooLarge, sent, received atomic.Int64
 }
@@ -144,6 +148,7 @@ func (c *httpConn) SendMeta(_ context.Context, msg []byte, meta Meta) (uint64, e
 	}
 	c.sent.Add(int64(len(msg)))
 	c.wg.Add(1)
+	c.flying++
 	go f.run()
 	return f.seq, nil
 }
@@ -158,6 +163,10 @@ func (c *httpConn) land(f *flight) {
 	}
 	if c.fate == nil {
 		delete(c.flights, f.seq)
+	}
+	if c.flying--; c.flying == 0 && c.landed != nil {
+		close(c.landed)
+		c.landed = nil
 	}
 }
 
@@ -206,11 +215,51 @@ func (c *httpConn) lose(err *fault.Error, bye bool) {
 	go c.end()
 }
 
+// loseAfterFlights ends the connection since the server has forgotten its session, or
+// cannot be reached. What is under way besides has a moment to bring its answer, or to
+// learn the same: all that was sent in a burst is refused then, and can be sent again, where
+// an end at once would leave in doubt whether it ran.
+func (c *httpConn) loseAfterFlights(err *fault.Error) {
+	c.mu.Lock()
+	if c.fate == nil {
+		c.drain = true
+	}
+	c.mu.Unlock()
+	c.lose(err, false)
+}
+
+// ended tells that nothing more may be sent.
+func (c *httpConn) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fate != nil
+}
+
+// awaitFlights gives the flights that moment.
+func (c *httpConn) awaitFlights() {
+	c.mu.Lock()
+	if !c.drain || c.flying == 0 {
+		c.mu.Unlock()
+		return
+	}
+	landed := make(chan struct{})
+	c.landed = landed
+	c.mu.Unlock()
+	timer := time.NewTimer(drainPatience)
+	defer timer.Stop()
+	select {
+	case <-landed:
+	case <-timer.C:
+	case <-c.bye.Done(): // the host is in a hurry
+	}
+}
+
 func (c *httpConn) end() {
 	defer close(c.done)
 	defer func() { recover() }()
 	defer c.netDown()
 	defer c.client.CloseIdleConnections()
+	c.awaitFlights()
 	c.cancel()
 	c.wg.Wait()
 	func() {

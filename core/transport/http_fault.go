@@ -57,11 +57,13 @@ func netReason(err error) string {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "there is no such host; check the url"
 	case errors.As(err, &authority):
-		return err.Error() + `; if the server has an authority of its own, name its file in "tls":{"caFile"}`
+		return fault.Foreign(err.Error(), shownWords) + `; if the server has an authority of its own, name its file in "tls":{"caFile"}`
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the server closed the connection"
+	case strings.Contains(err.Error(), "malformed MIME header"): // the rest is that header, which may be a cookie or a session's id
+		return "its answer has a malformed HTTP header"
 	}
-	return err.Error()
+	return fault.Foreign(err.Error(), shownWords)
 }
 
 // statusFault says which status came in place of an answer.
@@ -71,13 +73,17 @@ func (c *httpConn) statusFault(what string, resp *http.Response, body []byte) *f
 	challenge := strings.Join(resp.Header.Values("Www-Authenticate"), ", ")
 	if needsAuth(resp) {
 		data.Challenge = shown([]byte(challenge), shownBody)
+		if resp.StatusCode == http.StatusForbidden {
+			return c.errorf(fault.NeedsAuth, fault.StageAuth, `server %q refused %s for want of rights (%s): its challenge says which; sign in with them, or give a token that has them in "headers"`,
+				c.cfg.Server, what, strings.TrimSpace(status)).With(data)
+		}
 		return c.errorf(fault.NeedsAuth, fault.StageAuth, `server %q refused %s for want of valid credentials (%s); sign in, or give a token in "headers"`,
 			c.cfg.Server, what, strings.TrimSpace(status)).With(data)
 	}
 	more := ""
 	if to, err := url.Parse(resp.Header.Get("Location")); err == nil && to.String() != "" && resp.StatusCode/100 == 3 {
 		to = resp.Request.URL.ResolveReference(to)
-		more = fmt.Sprintf("; it points to %s://%s%s, which is not followed: if that is right, put it into the config", to.Scheme, to.Host, to.Path)
+		more = fmt.Sprintf("; it points to %s, which is not followed: if that is right, put it into the config", fault.Foreign(to.Scheme+"://"+to.Host+to.EscapedPath(), shownWords))
 	} else if words := strings.Join(strings.Fields(shown(body, shownWords)), " "); words != "" {
 		more = ": " + words
 	}

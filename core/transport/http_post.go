@@ -66,6 +66,9 @@ func (f *flight) run() {
 			return
 		}
 	}
+	if c.ended() { // while it waited
+		return
+	}
 	f.post()
 }
 
@@ -190,7 +193,7 @@ func (f *flight) broken(err error) {
 	wrote := f.wrote.Load()
 	e := f.c.brokenFault(f.what(), err, wrote)
 	if e.Code == fault.ConnectFailed {
-		f.c.lose(e, false)
+		f.c.loseAfterFlights(e)
 		return
 	}
 	f.fail(e, !wrote)
@@ -220,7 +223,7 @@ func (f *flight) refused(resp *http.Response, session string) {
 	case !f.meta.Modern && (session != "" || sse) && endsSession(status, body) && !f.answeredBy(body):
 		f.wrote.Store(false) // it was not run
 		lost := c.errorf(fault.Disconnected, fault.StageReceive, "server %q has ended the session (HTTP %d); it is connected anew", c.cfg.Server, status).Retry()
-		c.lose(lost.With(*e.Data), false)
+		c.loseAfterFlights(lost.With(*e.Data))
 	case rpc != nil && status/100 == 4 && status != http.StatusForbidden && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests:
 		if f.meta.ID != 0 {
 			f.answered = true

@@ -122,7 +122,7 @@ func (c *httpConn) listen(heard chan struct{}) {
 				break
 			}
 			if opened && resp.StatusCode == http.StatusNotFound {
-				c.lose(c.errorf(fault.Disconnected, fault.StageReceive, "server %q has ended the session (HTTP 404); it is connected anew", c.cfg.Server).Retry(), false)
+				c.loseAfterFlights(c.errorf(fault.Disconnected, fault.StageReceive, "server %q has ended the session (HTTP 404); it is connected anew", c.cfg.Server).Retry())
 			}
 			return
 		}

@@ -163,6 +163,10 @@ func TestHTTPFaults(t *testing.T) {
 			fmt.Fprint(w, "\n\n")
 		}, fault.Protocol, "another request, 2"},
 		{"too many requests", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Retry-After", "3"); w.WriteHeader(429) }, fault.HTTPStatus, "HTTP 429 Too Many Requests"},
+		{"too few rights", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write"`)
+			w.WriteHeader(403)
+		}, fault.NeedsAuth, "for want of rights (HTTP 403 Forbidden)"},
 		{"no HTTP", func(w http.ResponseWriter, r *http.Request) {
 			conn, _, _ := w.(http.Hijacker).Hijack()
 			fmt.Fprint(conn, "SSH-2.0-x\r\n")
@@ -186,7 +190,7 @@ func TestHTTPFaults(t *testing.T) {
 			if f == nil || f.Code != c.code || !strings.Contains(f.Message, c.want) || !strings.Contains(f.Message, `"srv"`) {
 				t.Fatalf("%v, lines %q", f, h.lines)
 			}
-			if h.unsent["7"] || !conn.Begun(seq) {
+			if refused := c.code == fault.NeedsAuth; h.unsent["7"] != refused || !conn.Begun(seq) && !refused {
 				t.Error("a request that the server got counts as unsent")
 			}
 			if c.code == fault.HTTPStatus && (f.Data.RetryAfterMs != 3000 || !f.Retryable) {
@@ -448,6 +452,39 @@ func TestHTTPStreamReopens(t *testing.T) {
 	}
 }
 
+// TestHTTPBrokenHead: a header that cannot be read is in no message, since it may be a cookie or the
+// id of a session; what else of a response's head is in one is cut.
+func TestHTTPBrokenHead(t *testing.T) {
+	for name, head := range map[string]string{
+		"a control character": "HTTP/1.1 200 OK\r\nMcp-Session-Id: SECRET\x01\r\n\r\n",
+		"a bare CR":           "HTTP/1.1 200 OK\r\nSet-Cookie: id=SECRET\rX: y\r\n\r\n",
+		"no colon":            "HTTP/1.1 200 OK\r\n" + strings.Repeat("SECRET", 30_000) + "\r\n\r\n",
+		"a first line":        strings.Repeat("junk\x1b[31m", 20_000) + "\r\n\r\n",
+		"a status":            "HTTP/1.1 junk" + strings.Repeat("x", 100_000) + "\r\n\r\n",
+		"a length":            "HTTP/1.1 200 OK\r\nContent-Length: junk\r\n\r\n",
+		"two lengths":         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: junk" + strings.Repeat("x", 100_000) + "\r\n\r\n",
+		"an encoding":         "HTTP/1.1 200 OK\r\nTransfer-Encoding: junk" + strings.Repeat("x", 100_000) + "\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, h := dialHTTP(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+				raw, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer raw.Close()
+				_, _ = io.WriteString(raw, head)
+			})
+			send(t, conn, 1)
+			h.wait(t)
+			f := h.failed["1"]
+			if f == nil || f.Code != fault.Disconnected || strings.Contains(f.Message, "SECRET") || len(f.Message) > 500 || strings.Contains(f.Message, "\x1b") {
+				t.Errorf("%.400v", f)
+			}
+		})
+	}
+}
+
 func TestHTTPUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -504,18 +541,83 @@ func TestHTTPRedirects(t *testing.T) {
 	for i, c := range []struct {
 		status int64
 		to     string
-	}{{307, other.URL + "/x?secret"}, {302, "/mcp/"}, {308, "/loop"}} {
+	}{{307, other.URL + "/x?secret"}, {302, "/mcp/"}, {308, "/loop"}, {302, "/a%0Ab%1B%5B31m" + strings.Repeat("x", 100_000)}} {
 		status.Store(c.status)
 		to.Store(c.to)
 		id := int64(i + 2)
 		send(t, conn, id)
 		h.wait(t)
-		if f := h.failed[strconv.FormatInt(id, 10)]; f == nil || f.Code != fault.HTTPStatus || strings.Contains(f.Message, "secret") {
+		if f := h.failed[strconv.FormatInt(id, 10)]; f == nil || f.Code != fault.HTTPStatus || strings.Contains(f.Message, "secret") || len(f.Message) > 1000 || strings.ContainsAny(f.Message, "\n\x1b") {
 			t.Errorf("%v: %v", c, f)
 		}
 	}
 	if elsewhere.Load() != 0 {
 		t.Error("another origin was asked")
+	}
+}
+
+// TestHTTPSessionOverInABurst: requests that are under way when one of them hears that the session
+// is over have a moment to hear it, too, or to bring their answers; then the connection ends.
+func TestHTTPSessionOverInABurst(t *testing.T) {
+	const n = 12
+	var over sync.WaitGroup // all are at the server
+	over.Add(n)
+	first := make(chan struct{})
+	conn, h := dialHTTP(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), `"initialize"`) {
+			w.Header().Set("Mcp-Session-Id", "s")
+			asJSON(w)
+			respond(w, 100)
+			return
+		}
+		over.Done()
+		over.Wait()
+		switch {
+		case strings.Contains(string(body), `"id":1,`):
+			close(first)
+			w.WriteHeader(http.StatusNotFound)
+		case strings.Contains(string(body), `"id":2,`): // it ran before
+			<-first
+			time.Sleep(50 * time.Millisecond)
+			asJSON(w)
+			respond(w, 2)
+		case strings.Contains(string(body), `"id":3,`): // nobody knows
+			<-r.Context().Done()
+		default:
+			<-first
+			time.Sleep(50 * time.Millisecond)
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	if _, err := conn.SendMeta(t.Context(), []byte(`{"jsonrpc":"2.0","id":100,"method":"initialize"}`), Meta{ID: 100, Method: "initialize"}); err != nil {
+		t.Fatal(err)
+	}
+	h.wait(t)
+	var seqs [n + 1]uint64
+	for id := int64(1); id <= n; id++ {
+		seqs[id] = send(t, conn, id)
+	}
+	<-first
+	for !conn.ended() {
+		time.Sleep(time.Millisecond)
+	}
+	msg, meta := call(50)
+	if _, err := conn.SendMeta(t.Context(), msg, meta); err == nil {
+		t.Error("a request goes out on a session that is over")
+	}
+	select {
+	case <-conn.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the connection does not end")
+	}
+	for id := 1; id <= n; id++ {
+		if ran := id == 2 || id == 3; conn.Begun(seqs[id]) != ran {
+			t.Errorf("request %d: may have run: %v", id, !ran)
+		}
+	}
+	if !slices.Equal(h.lines, []string{"100 {}", "2 {}"}) || len(h.closed) != 1 {
+		t.Errorf("%q, %v", h.lines, h.closed)
 	}
 }
 
@@ -710,7 +812,11 @@ func TestSSE(t *testing.T) {
 func TestSSERefusesAnotherOrigin(t *testing.T) {
 	for _, endpoint := range []string{"http://elsewhere.invalid/x", "//elsewhere.invalid/x", "https://127.0.0.1/x", "http://127.0.0.1:1/x", "file:///etc/passwd"} {
 		conn, h := dialHTTP(t, func(c *HTTP) { c.SSE = true }, sseHandler(endpoint, nil, nil))
-		seq := send(t, conn, 1)
+		msg, meta := call(1)
+		seq, err := conn.SendMeta(t.Context(), msg, meta)
+		if err != nil && !fault.Is(err, fault.Protocol) { // it may be refused before this goes out
+			t.Error(err)
+		}
 		<-conn.Done()
 		if len(h.closed) != 1 || h.closed[0].Code != fault.Protocol || conn.Begun(seq) {
 			t.Errorf("%s: %v", endpoint, h.closed)

@@ -160,6 +160,9 @@ const environmentFile = "core/config/env.go"
 // for the current directory and is no output, so it is not here.
 var output = map[string]bool{"os.Stdout": true, "os.Stderr": true, "fmt.Print": true, "fmt.Println": true, "fmt.Printf": true}
 
+// silenceFile is where the library turns off the standard logger, by which net/http speaks.
+const silenceFile = "capi/main.go"
+
 func TestForbiddenCalls(t *testing.T) {
 	for _, f := range load(t) {
 		if f.test || !underAny(f.dir, []string{"core", "capi"}) || under(f.dir, "core/mcptest") {
@@ -184,9 +187,6 @@ func callProblems(f source) (problems []string) {
 			local = spec.Name.Name
 		}
 		names[local] = last
-		if path == "log" {
-			problems = append(problems, f.path+" imports log, which writes to the host's stderr; records go to the host as events")
-		}
 		if local == "." {
 			problems = append(problems, f.path+" imports "+path+" with a dot, which hides calls from these rules")
 		}
@@ -202,8 +202,17 @@ func callProblems(f source) (problems []string) {
 			if environment[name] && f.path != environmentFile {
 				problems = append(problems, fmt.Sprintf("%s uses %s; the environment is config.Env", at(n), name))
 			}
+			if names[pkg.Name] == "log" && name != "log.New" && (name != "log.SetOutput" || f.path != silenceFile) {
+				problems = append(problems, fmt.Sprintf("%s uses %s, whose logger writes to the host's stderr; records go to the host as events", at(n), name))
+			}
 			if output[name] {
 				problems = append(problems, fmt.Sprintf("%s uses %s, which belongs to the host", at(n), name))
+			}
+		case *ast.CompositeLit:
+			if kind, ok := n.Type.(*ast.SelectorExpr); ok && kind.Sel.Name == "Server" && !hasKey(n, "ErrorLog") {
+				if pkg, ok := kind.X.(*ast.Ident); ok && names[pkg.Name] == "http" {
+					problems = append(problems, fmt.Sprintf("%s makes an http.Server without an ErrorLog, which then is the host's stderr", at(n)))
+				}
 			}
 		case *ast.CallExpr:
 			if name, ok := n.Fun.(*ast.Ident); ok && (name.Name == "print" || name.Name == "println") {
@@ -213,6 +222,17 @@ func callProblems(f source) (problems []string) {
 		return true
 	})
 	return problems
+}
+
+func hasKey(lit *ast.CompositeLit, name string) bool {
+	return slices.ContainsFunc(lit.Elts, func(e ast.Expr) bool {
+		pair, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			return false
+		}
+		key, ok := pair.Key.(*ast.Ident)
+		return ok && key.Name == name
+	})
 }
 
 // TestGoroutinesRecover: a panic in a goroutine that nobody guards ends the
@@ -367,6 +387,9 @@ func TestRulesBite(t *testing.T) {
 		{"core/x.go", `import "os/exec"; var x, y = exec.LookPath("a")`, 1},
 		{"core/x.go", `import "fmt"; func f() { fmt.Println() }`, 1},
 		{"core/x.go", `import "log"; func f() { log.Print() }`, 1},
+		{"core/x.go", `import "log"; func f() { log.SetOutput(nil) }`, 1},
+		{"capi/main.go", `import "log"; func f() { log.SetOutput(nil); log.Default() }`, 1},
+		{"core/x.go", `import "net/http"; var a = http.Server{}; var b = &http.Server{Addr: ":0"}; var c = http.Server{ErrorLog: nil}`, 2},
 		{"core/x.go", `import . "os"; func f() {}`, 1},
 		{"core/x.go", `func f() { println() }`, 1},
 		{"core/x.go", `import "os"; var x = os.Stderr`, 1},

@@ -8,8 +8,10 @@ import gc
 import json
 import math
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -476,6 +478,75 @@ def test_nothing_is_written_to_stdout_or_stderr(options: Dict[str, Any]) -> None
         timeout=30,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+def test_what_an_http_server_sends_unasked_is_not_on_stderr(options: Dict[str, Any]) -> None:
+    """Go's net/http reports such an answer by its standard logger, whose default is the host's stderr."""
+    program = (
+        "import json, sys, mcprt\n"
+        "with mcprt.Runtime(servers=json.loads(sys.argv[2]), **json.loads(sys.argv[1])) as rt:\n"
+        "    rt.connect()\n"
+        "    rt.call('t', server='s')\n"
+        "    sys.stdin.read()\n"  # until the server has sent it
+    )
+    sent = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as stream:
+            while stream.readline():
+                length = 0
+                while (header := stream.readline().strip()):
+                    if header.lower().startswith(b"content-length:"):
+                        length = int(header.split(b":")[1])
+                message = json.loads(stream.read(length) or b"{}")
+                results = {
+                    "initialize": {
+                        "protocolVersion": "2025-06-18",
+                        "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "x", "version": "1"},
+                    },
+                    "tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+                    "tools/call": {"content": []},
+                }
+                method = message.get("method")
+                answer: Dict[str, Any] = {"jsonrpc": "2.0", "id": message.get("id")}
+                if method in results:
+                    answer["result"] = results[method]
+                else:
+                    answer["error"] = {"code": -32601, "message": "no"}
+                body = json.dumps(answer).encode() if "id" in message else b""
+                head = f"HTTP/1.1 {200 if body else 405} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                connection.sendall(head.encode() + body)
+                if method == "tools/call":
+                    time.sleep(0.1)  # until the connection is idle
+                    connection.sendall(b"HTTP/1.1 200 SECRET\r\n\r\n")
+                    while connection.recv(1):  # the client sees it, and closes
+                        pass
+                    sent.set()
+                    return
+
+    def accept(listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+        servers = {"s": {"url": f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"}}
+        host = subprocess.Popen(
+            [sys.executable, "-c", program, json.dumps(options, default=str), json.dumps(servers)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with host:
+            sent.wait(20)
+            written = host.communicate(timeout=20)
+    assert sent.is_set() and (*written, host.returncode) == ("", "", 0)
 
 
 def test_stats_count_calls_and_their_errors(rt: Runtime) -> None:
