@@ -369,9 +369,9 @@ wheel: build $(STAMPS)/python ## Build the Python wheels, with the library or (f
 test-wheel: wheel ## Install the wheel into an empty venv and use it there
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_wheel.py
 
-npm: build $(STAMPS)/node ## Build the npm packages, for all and for this platform, into dist/
+npm: build $(STAMPS)/node ## Build the npm packages, for all and for this platform and its musl, into dist/
 	rm -f dist/mcprt-*.tgz
-	$(NODE) bindings/node/pack.js dist
+	$(NODE) bindings/node/pack.js dist build linux-$$($(NODE) -p process.arch)-musl=build
 
 # No part of the product: what the packages are tried under, besides Node.
 $(STAMPS)/runtimes: bindings/node/runtimes/package.json bindings/node/runtimes/package-lock.json
