@@ -102,6 +102,9 @@ test-cross: cross build/wine/ready ## Run the builds for other systems: arm64 un
 
 # ---- demo ----------------------------------------------------------------
 
+build/agent-c: examples/agent/c/agent.c examples/c/json.h include/mcprt.h $(LINKED)
+	$(CC) $(C_WARNINGS) -O2 $< -Iinclude -Iexamples/c -Lbuild -lmcprt -o $@
+
 build/demo-c: examples/c/demo.c examples/c/json.h include/mcprt.h $(LINKED)
 	$(CC) $(C_WARNINGS) -O2 $< -Iinclude -Lbuild -lmcprt -o $@
 
@@ -184,7 +187,7 @@ build/conformance-c: examples/conformance/c/client.c examples/c/json.h include/m
 conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAMPS)/suite-0.1 ## Run the official MCP conformance suite from C, Python and Node, and print one table
 	PYTHON=$(PYTHON) NODE=$(NODE) $(NODE) examples/conformance/run.mjs
 
-test-examples: build build/demo-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node ## Run the demo and the programs in README.md
+test-examples: build build/demo-c build/agent-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node $(STAMPS)/testservers-node ## Run the demo, the agents, and every snippet of the documentation
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider --ignore=examples/packages examples
 
 test-extra: sanitize test-browser test-gc test-hosts test-wheel test-npm test-install test-wine test-cross ## Run what CI runs besides test: sanitize, browser, GC stress, a hundred hosts, the packages, Windows under Wine, other systems' builds
