@@ -365,16 +365,17 @@ man: ## Write docs/man again, from the tool's help and the C header
 # ---- packages ------------------------------------------------------------
 
 wheel: build $(STAMPS)/python ## Build the Python wheels, with the library or (for musl) the tool inside, and the sdist into dist/
-	rm -rf dist/mcprt-*.whl dist/mcprt-*.tar.gz dist/musl
+	rm -f dist/mcprt-*.whl dist/mcprt-*.tar.gz dist/musl/mcprt-*.whl
 	cd bindings/python && ../../$(VENV)/bin/python -m hatchling build -t wheel -t sdist -d ../../dist
 	cd bindings/python && MCPRT_WHEEL=musl ../../$(VENV)/bin/python -m hatchling build -t wheel -d ../../dist/musl
 
 test-wheel: wheel ## Install the wheel into an empty venv and use it there
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_wheel.py
 
-npm: build $(STAMPS)/node ## Build the npm packages, for all and for this platform and its musl, into dist/
-	rm -f dist/mcprt-*.tgz
-	$(NODE) bindings/node/pack.js dist build linux-$$($(NODE) -p process.arch)-musl=build
+npm: build $(STAMPS)/node ## Build the npm packages, for all and for this platform and its musl, into dist/ and dist/musl
+	rm -f dist/mcprt-*.tgz dist/musl/mcprt-*.tgz
+	$(NODE) bindings/node/pack.js dist
+	$(NODE) bindings/node/pack.js dist/musl linux-$$($(NODE) -p process.arch)-musl=build
 
 # No part of the product: what the packages are tried under, besides Node.
 $(STAMPS)/runtimes: bindings/node/runtimes/package.json bindings/node/runtimes/package-lock.json
