@@ -26,7 +26,9 @@ UV          := uv==0.13.9
 STAMPS      := build/stamps
 VENV        := .venv
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes
-LIB         := build/libmcprt.so.0
+OS_NAME     := $(shell uname)
+LIB         := build/$(if $(filter Darwin,$(OS_NAME)),libmcprt.0.dylib,libmcprt.so.0)
+LINKED      := build/$(if $(filter Darwin,$(OS_NAME)),libmcprt.dylib,libmcprt.so)
 
 GO_SOURCES := go.mod go.sum $(shell find capi core cmd internal -name '*.go') $(wildcard cmd/mcprt/tracepage/*)
 C_SOURCES  := include/mcprt.h $(shell find capi -name '*.[ch]') capi/mcprt.map
@@ -39,36 +41,71 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-adapters test-browser test-gc test-hosts test-wine race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm bench bench-build bench-check clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-adapters test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm bench bench-build bench-check clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # ---- build ---------------------------------------------------------------
 
-build: $(LIB) build/libmcprt.so build/mcprt ## Build build/libmcprt.so.0 and build/mcprt
+build: $(LIB) $(LINKED) build/mcprt ## Build build/libmcprt.so.0 and build/mcprt
 
 # -extldflags: only mcprt_* is exported, under a soname that names the ABI.
+SHARED   = $(GO) build -modfile build/trimmed/go.mod -trimpath -buildmode=c-shared
+SO_FLAGS = "-s -w -extldflags \"'-Wl,--version-script=$(CURDIR)/capi/mcprt.map' -Wl,-soname,$(@F)\""
+DYLIB_FLAGS = "-s -w -extldflags '-Wl,-exported_symbol,_mcprt_* -Wl,-install_name,@rpath/$(@F)'"
+
 $(LIB): $(GO_SOURCES) $(C_SOURCES) build/trimmed/go.mod
-	CGO_ENABLED=1 $(GO) build -modfile build/trimmed/go.mod -trimpath -buildmode=c-shared \
-	  -ldflags "-s -w -extldflags \"'-Wl,--version-script=$(CURDIR)/capi/mcprt.map' -Wl,-soname,$(@F)\"" -o $@ ./capi
-	@rm -f build/libmcprt.so.h # cgo's own header is not the contract; include/mcprt.h is
+	CGO_ENABLED=1 $(SHARED) -ldflags $(if $(filter Darwin,$(OS_NAME)),$(DYLIB_FLAGS),$(SO_FLAGS)) -o $@ ./capi
+	@rm -f build/libmcprt.so.h build/libmcprt.0.h # cgo's own header is not the contract; include/mcprt.h is
 
 build/trimmed/go.mod: go.mod go.sum capi/trim.sh
 	GO=$(GO) capi/trim.sh
 
-build/libmcprt.so: $(LIB)
+$(LINKED): $(LIB)
 	ln -sf $(<F) $@
 
 build/mcprt: $(GO_SOURCES)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/mcprt
 
+# ---- other systems --------------------------------------------------------
+
+# Their compilers come from the system; macOS builds on macOS (.github/workflows/ci.yml).
+CROSS := build/cross
+
+cross: $(CROSS)/linux-arm64/libmcprt.so.0 $(CROSS)/linux-arm64/mcprt $(CROSS)/windows-amd64/mcprt.dll $(CROSS)/windows-amd64/mcprt.exe ## Build library and tool for linux/arm64 and windows/amd64 into build/cross
+
+need = @command -v $(1) >/dev/null || { echo '$@ needs $(1) (apt-get install $(2))' >&2; exit 1; }
+
+$(CROSS)/linux-arm64/libmcprt.so.0: $(GO_SOURCES) $(C_SOURCES) build/trimmed/go.mod
+	$(call need,aarch64-linux-gnu-gcc,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(SHARED) -ldflags $(SO_FLAGS) -o $@ ./capi
+	@rm -f $(@D)/libmcprt.so.h
+
+$(CROSS)/linux-arm64/mcprt: $(GO_SOURCES)
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/mcprt
+
+# -static: it needs no library of the compiler's. With libmcprt.dll.a a C program is linked.
+$(CROSS)/windows-amd64/mcprt.dll: $(GO_SOURCES) $(C_SOURCES) build/trimmed/go.mod
+	$(call need,x86_64-w64-mingw32-gcc,gcc-mingw-w64-x86-64)
+	@mkdir -p $(@D)
+	CGO_ENABLED=1 GOOS=windows GOARCH=amd64 CC=x86_64-w64-mingw32-gcc $(SHARED) \
+	  -ldflags "-s -w -extldflags '-static -Wl,--out-implib,$(CURDIR)/$(@D)/libmcprt.dll.a'" -o $@ ./capi
+	@rm -f $(@D)/mcprt.h
+
+$(CROSS)/windows-amd64/mcprt.exe: $(GO_SOURCES)
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/mcprt
+
+test-cross: cross build/wine/ready ## Run the builds for other systems: arm64 under qemu, Windows under Wine, from C
+	$(call need,qemu-aarch64-static,qemu-user-static)
+	$(WINE) MCPRT_CROSS=$(CURDIR)/$(CROSS) $(GO) test -count=1 -run 'TestArm64|TestWindows' ./capi
+
 # ---- demo ----------------------------------------------------------------
 
-build/agent-c: examples/agent/c/agent.c examples/c/json.h include/mcprt.h build/libmcprt.so
+build/agent-c: examples/agent/c/agent.c examples/c/json.h include/mcprt.h $(LINKED)
 	$(CC) $(C_WARNINGS) -O2 $< -Iinclude -Iexamples/c -Lbuild -lmcprt -o $@
 
-build/demo-c: examples/c/demo.c examples/c/json.h include/mcprt.h build/libmcprt.so
+build/demo-c: examples/c/demo.c examples/c/json.h include/mcprt.h $(LINKED)
 	$(CC) $(C_WARNINGS) -O2 $< -Iinclude -Lbuild -lmcprt -o $@
 
 # A newcomer writes `npm install mcprt`; here the package of this tree takes its place.
@@ -129,7 +166,7 @@ $(STAMPS)/testadapters-node: testadapters/package.json testadapters/package-lock
 build/gosdk-server: testservers/gosdk/main.go testservers/gosdk/go.mod testservers/gosdk/go.sum
 	cd testservers/gosdk && $(GO) build -trimpath -o ../../$@ .
 
-build/real_test: testservers/real_test.c examples/c/json.h include/mcprt.h build/libmcprt.so
+build/real_test: testservers/real_test.c examples/c/json.h include/mcprt.h $(LINKED)
 	$(CC) $(C_WARNINGS) -g $< -Iinclude -Lbuild -lmcprt -o $@
 
 # ---- test ----------------------------------------------------------------
@@ -166,7 +203,7 @@ $(STAMPS)/suite-%: examples/conformance/suite-%/package.json examples/conformanc
 	cd $(<D) && $(NPM) ci --silent
 	@touch $@
 
-build/conformance-c: examples/conformance/c/client.c examples/c/json.h include/mcprt.h build/libmcprt.so
+build/conformance-c: examples/conformance/c/client.c examples/c/json.h include/mcprt.h $(LINKED)
 	$(CC) $(C_WARNINGS) -O2 $< -Iinclude -Lbuild -lmcprt -o $@
 
 conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAMPS)/suite-0.1 ## Run the official MCP conformance suite from C, Python and Node, and print one table
@@ -175,7 +212,7 @@ conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAM
 test-examples: build build/demo-c build/agent-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node $(STAMPS)/testservers-node ## Run the demo, the agents, and every snippet of the documentation
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider --ignore=examples/packages examples
 
-test-extra: sanitize test-adapters test-browser test-gc test-hosts test-wheel test-npm test-install test-wine ## Run what CI runs besides test: sanitize, adapters, browser, GC stress, a hundred hosts, the packages, Windows under Wine
+test-extra: sanitize test-adapters test-browser test-gc test-hosts test-wheel test-npm test-install test-wine test-cross ## Run what CI runs besides test: sanitize, adapters, browser, GC stress, a hundred hosts, the packages, Windows under Wine, other systems' builds
 
 test-deep: race fuzz lint ## Run what takes long or analyses: race, fuzz, lint
 
@@ -194,7 +231,7 @@ build/wine/ready: internal/wine/processprng.c
 	@touch $@
 
 test-wine: build/wine/ready ## Run the Windows build under Wine: the transports' tests, and servers that start, answer and end
-	$(WINE) GOOS=windows CGO_ENABLED=0 $(GO) test -count=1 -exec wine ./core/transport ./core/rawjson ./core/safe
+	$(WINE) GOOS=windows CGO_ENABLED=0 $(GO) test -count=1 -exec wine ./core/transport ./core/rawjson ./core/safe ./internal/serve
 	GOOS=windows CGO_ENABLED=0 $(GO) build -trimpath -o build/wine/mcprt.exe ./cmd/mcprt
 	$(WINE) MCPRT_WINE=$(CURDIR)/build/wine/mcprt.exe $(GO) test -count=1 -run TestUnderWine ./cmd/mcprt
 
@@ -233,7 +270,7 @@ lint: $(STAMPS)/python $(STAMPS)/pyright $(STAMPS)/node ## Check formatting, typ
 	@unformatted=$$(gofmt -l $(filter %.go,$(GO_SOURCES))); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags mcprt_points ./core/...
-	for os in darwin windows freebsd; do CGO_ENABLED=0 GOOS=$$os $(GO) vet ./core/... ./cmd/... || exit 1; done # what this machine cannot run
+	for os in darwin windows freebsd; do CGO_ENABLED=0 GOOS=$$os $(GO) vet ./core/... ./cmd/... ./internal/... || exit 1; done # what this machine cannot run
 	$(GO) run $(STATICCHECK) ./...
 	cd bindings/python && ../../$(VENV)/bin/python -m mypy
 	cd bindings/python && node_modules/.bin/pyright
@@ -349,16 +386,18 @@ man: ## Write docs/man again, from the tool's help and the C header
 
 # ---- packages ------------------------------------------------------------
 
-wheel: build $(STAMPS)/python ## Build the Python wheel, with the library inside, and the sdist into dist/
-	rm -f dist/mcprt-*.whl dist/mcprt-*.tar.gz
+wheel: build $(STAMPS)/python ## Build the Python wheels, with the library or (for musl) the tool inside, and the sdist into dist/
+	rm -f dist/mcprt-*.whl dist/mcprt-*.tar.gz dist/musl/mcprt-*.whl
 	cd bindings/python && ../../$(VENV)/bin/python -m hatchling build -t wheel -t sdist -d ../../dist
+	cd bindings/python && MCPRT_WHEEL=musl ../../$(VENV)/bin/python -m hatchling build -t wheel -d ../../dist/musl
 
 test-wheel: wheel ## Install the wheel into an empty venv and use it there
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_wheel.py
 
-npm: build $(STAMPS)/node ## Build the npm packages, for all and for this platform, into dist/
-	rm -f dist/mcprt-*.tgz
+npm: build $(STAMPS)/node ## Build the npm packages, for all and for this platform and its musl, into dist/ and dist/musl
+	rm -f dist/mcprt-*.tgz dist/musl/mcprt-*.tgz
 	$(NODE) bindings/node/pack.js dist
+	$(NODE) bindings/node/pack.js dist/musl linux-$$($(NODE) -p process.arch)-musl=build
 
 # No part of the product: what the packages are tried under, besides Node.
 $(STAMPS)/runtimes: bindings/node/runtimes/package.json bindings/node/runtimes/package-lock.json

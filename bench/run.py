@@ -2,12 +2,12 @@
 """Runs the workloads, interleaving the competitors, and prints the tables.
 
     run.py [--build DIR] [--out results.jsonl] [--rounds 9] [--workloads W2,W3]
-           [--competitors raw,mcp-go] [--report] [--check]
+           [--competitors raw,mcp-go] [--report] [--check] [--summary]
 
 Every sample is one fresh client process. Within a round each workload visits
 all competitors in a random order, so a noisy minute hits them alike. Samples
 are appended to --out; --report only prints the tables of what is there, --check holds it against
-bounds.py and exits with 1 where one is missed or a client that it names is absent.
+bounds.py and exits with 1 where one is missed or a client that it names is absent, --summary prints one table.
 """
 import argparse
 import json
@@ -167,6 +167,23 @@ def report(out, comps):
             print(f"| {c} | {comps.get(c, {}).get('role', '?')} | {med[c]:.4g} | {v[0]:.4g} | {v[-1]:.4g} | {len(v)} | {ratio(raw)} | {ratio(med[best]) if best else ''} |")
 
 
+# Of the summary.
+COLUMNS = ["raw", "gofloor", "pyfloor", "mcprt-c", "mcprt-py", "mcprt-aio", "mcprt-node", "mcp-go", "go-sdk", "ts-sdk1", "ts-sdk2", "mcporter", "ts-sdk1-bun", "omp-bun", "py-mcp", "py-mcpgroup", "py-fastmcp"]
+
+
+def summary(out):
+    """One table of all medians, for docs/benchmarks.md."""
+    got = read(out)
+    print("| | " + " | ".join(COLUMNS) + " |\n|---|" + "---|" * len(COLUMNS))
+    for title, w, metric, scale, unit, _ in TABLES:
+        cells = []
+        for c in COLUMNS:
+            values = [m[metric] * scale for m in got.get(w, {}).get(c, []) if metric in m]
+            cells.append(f"{statistics.median(values):.3g}" if values else "–")
+        if any(cell != "–" for cell in cells):
+            print(f"| {title}, {unit} | " + " | ".join(cells) + " |")
+
+
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--build", default=os.path.join(ROOT, "build", "bench"))
@@ -176,9 +193,12 @@ def main():
     a.add_argument("--competitors", default="")
     a.add_argument("--report", action="store_true")
     a.add_argument("--check", action="store_true")
+    a.add_argument("--summary", action="store_true")
     o = a.parse_args()
     o.build = os.path.abspath(o.build)
     comps = load_competitors(o.build)
+    if o.summary:
+        return summary(o.out)
     if not o.report and not o.check:
         names = o.competitors.split(",") if o.competitors else list(comps)
         with open(o.out, "a") as f:

@@ -3,7 +3,8 @@ package main
 /*
 #cgo CFLAGS: -std=gnu11 -fvisibility=hidden -I${SRCDIR}/../include
 #cgo CFLAGS: -Wall -Wextra -Werror=incompatible-pointer-types -Werror=int-conversion
-#cgo LDFLAGS: -pthread
+#cgo !windows LDFLAGS: -pthread
+#cgo windows CFLAGS: -DMCPRT_BUILD -D__USE_MINGW_ANSI_STDIO=1 -Wno-dangling-pointer
 #include "gocalls.h"
 */
 import "C"

@@ -1,5 +1,11 @@
 #include "fork.h"
 
+#ifdef _WIN32
+
+bool mp_forked(void) { return false; } /* there is no fork */
+
+#else
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -11,3 +17,5 @@ static void in_child(void) { atomic_store_explicit(&forked, true, memory_order_r
 
 /* At load and not at the first call: a process may fork in between. */
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
+#endif

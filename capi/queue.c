@@ -205,6 +205,15 @@ int32_t mp_wait(struct mp_manager *m, int32_t timeout_ms) {
   return result;
 }
 
+#ifdef _WIN32
+
+int32_t mp_notify_fd(struct mp_manager *m) {
+  (void)m;
+  return MCPRT_EINVAL;
+}
+
+#else
+
 int32_t mp_notify_fd(struct mp_manager *m) {
   int32_t fd = MCPRT_EHANDLE;
   mp_wakes wakes = 0;
@@ -220,3 +229,5 @@ int32_t mp_notify_fd(struct mp_manager *m) {
   mp_manager_unlock(m, wakes);
   return fd;
 }
+
+#endif

@@ -80,22 +80,7 @@ func TestReal(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("main", func(t *testing.T) {
 		t.Parallel()
-		result := "{ \"content\":[{\"type\":\"hologram\",\"x\":9007199254740993,\"é\":\"\\u00e9\\/\"}],\t \"future\":{\"n\":-0.0, \"big\":[1.10]} }"
-		schema := `{"type":"object",  "properties":{"n":{"default":9007199254740993}}}`
-		log := filepath.Join(dir, "log")
-		file := options(t, map[string]any{
-			"raw":   server(mcptest.Script{Name: "raw", Tools: []string{`{"name":"raw", "x-unknown":[1, 2],"inputSchema":` + schema + `}`}, Results: map[string]string{"raw": result}}),
-			"good":  server(mcptest.Script{Name: "good", LogFile: log}),
-			"exits": server(mcptest.Script{ExitAtStart: mcptest.Code(3), Stderr: "no licence\n"}),
-		})
-		silent(t, program, "main", file, write(t, filepath.Join(dir, "result"), result), write(t, filepath.Join(dir, "tool"), `"x-unknown":[1, 2],"inputSchema":`+schema))
-		events, err := os.ReadFile(log)
-		if err != nil || bytes.Count(events, []byte(`"event":"cancelled"`)) < 1 {
-			t.Errorf("the server did not hear of the cancellation: %v", err)
-		}
-		if n := bytes.Count(events, []byte(`"name":"die"`)); n != 1 {
-			t.Errorf("the call in which the server died was sent %d times", n)
-		}
+		testMain(t, program)
 	})
 	t.Run("deferred", func(t *testing.T) {
 		t.Parallel()
@@ -132,6 +117,28 @@ func TestReal(t *testing.T) {
 			}
 		}
 	})
+}
+
+// testMain runs the part "main" of realtest; program may begin with what runs it.
+func testMain(t *testing.T, program ...string) {
+	t.Helper()
+	result := "{ \"content\":[{\"type\":\"hologram\",\"x\":9007199254740993,\"é\":\"\\u00e9\\/\"}],\t \"future\":{\"n\":-0.0, \"big\":[1.10]} }"
+	schema := `{"type":"object",  "properties":{"n":{"default":9007199254740993}}}`
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	file := options(t, map[string]any{
+		"raw":   server(mcptest.Script{Name: "raw", Tools: []string{`{"name":"raw", "x-unknown":[1, 2],"inputSchema":` + schema + `}`}, Results: map[string]string{"raw": result}}),
+		"good":  server(mcptest.Script{Name: "good", LogFile: log}),
+		"exits": server(mcptest.Script{ExitAtStart: mcptest.Code(3), Stderr: "no licence\n"}),
+	})
+	silent(t, program[0], append(program[1:], "main", file, write(t, filepath.Join(dir, "result"), result), write(t, filepath.Join(dir, "tool"), `"x-unknown":[1, 2],"inputSchema":`+schema))...)
+	events, err := os.ReadFile(log)
+	if err != nil || bytes.Count(events, []byte(`"event":"cancelled"`)) < 1 {
+		t.Errorf("the server did not hear of the cancellation: %v", err)
+	}
+	if n := bytes.Count(events, []byte(`"name":"die"`)); n != 1 {
+		t.Errorf("the call in which the server died was sent %d times", n)
+	}
 }
 
 // started starts a victim and waits until it is connected.

@@ -1,6 +1,6 @@
 /*
  * A pipe that wakes an event loop: Go's netpoller on one side, the host's on the
- * other. A pipe and not an eventfd, since Node's net.Socket refuses the latter.
+ * other (on Windows a thread of Go, and no host). A pipe and not an eventfd, since Node's net.Socket refuses the latter.
  */
 #ifndef MP_WAKE_H
 #define MP_WAKE_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 struct mp_wake {
-  int reader, writer; /* -1: not open */
+  int reader, writer; /* descriptors, on Windows handles; -1: not open */
 };
 
 #define MP_WAKE_CLOSED {-1, -1}

@@ -5,7 +5,8 @@
  *
  * One main package without anything of a platform, and one package for each BUILD: a
  * folder with the library and the tool (default: build/ of this checkout, for this
- * machine), or PLATFORM=FOLDER with PLATFORM such as linux-arm64. The main package
+ * machine), or PLATFORM=FOLDER with PLATFORM such as linux-arm64, or linux-arm64-musl
+ * for the tool alone, which does the work of the library there. The main package
  * names those platforms, in exactly its version, as optional dependencies, so that
  * npm installs the one that fits.
  */
@@ -13,7 +14,7 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { PACKAGE, libraryName, platformPackage, toolName } from './lib/platform.js'
 
 const CHECKOUT = resolve(PACKAGE, '..', '..')
@@ -22,15 +23,16 @@ const CHECKOUT = resolve(PACKAGE, '..', '..')
  * @typedef {object} Build
  * @property {string} os in the words of process.platform
  * @property {string} cpu in the words of process.arch
+ * @property {'gnu' | 'musl'} libc of Linux
  * @property {string} folder
  */
 
 /** @param {string} argument @returns {Build} */
 function parseBuild(argument) {
   const [, platform, folder] = /^(?:([^=]*)=)?(.*)$/.exec(argument) ?? []
-  const [os, cpu] = platform ? platform.split('-') : [process.platform, process.arch]
-  if (!os || !cpu) throw new Error(`${argument} names no platform; write for example linux-arm64=FOLDER`)
-  return { os, cpu, folder: resolve(folder) }
+  const [os, cpu, libc = 'gnu'] = platform ? platform.split('-') : [process.platform, process.arch]
+  if (!os || !cpu || (libc !== 'gnu' && libc !== 'musl')) throw new Error(`${argument} names no platform; write for example linux-arm64=FOLDER`)
+  return { os, cpu, libc, folder: resolve(folder) }
 }
 
 /**
@@ -50,31 +52,33 @@ function writeManifest(folder, manifest) {
 }
 
 /** @param {any} main the manifest @param {Build} build @param {string} folder */
-function layOutPlatform(main, { os, cpu, folder: build }, folder) {
-  const name = platformPackage(os, cpu)
-  const files = [libraryName(os), `bin/${toolName(os)}`]
-  const what = `for ${os} on ${cpu}${os === 'linux' ? ' with glibc' : ''}`
+function layOutPlatform(main, { os, cpu, libc, folder: build }, folder) {
+  const name = platformPackage(os, cpu, libc)
+  const libcName = libc === 'gnu' ? 'glibc' : libc
+  const files = [...(libc === 'musl' ? [] : [libraryName(os)]), `bin/${toolName(os)}`]
+  const what = `of mcprt for ${os} on ${cpu}${os === 'linux' ? ` with ${libcName}` : ''}`
+  const content = libc === 'musl' ? 'The command line tool' : 'The shared library and the command line tool'
   writeManifest(folder, {
     name,
     version: main.version,
-    description: `The shared library and the command line tool of mcprt ${what}`,
+    description: `${content} ${what}`,
     license: main.license,
     os: [os],
     cpu: [cpu],
-    ...(os === 'linux' ? { libc: ['glibc'] } : {}),
+    ...(os === 'linux' ? { libc: [libcName] } : {}),
     engines: main.engines,
     files,
     // A library inside an archive cannot be loaded.
     preferUnplugged: true,
   })
   mkdirSync(join(folder, 'bin'))
-  const sources = [join(build, libraryName(os)), join(build, toolName(os))]
+  const sources = files.map((file) => join(build, basename(file)))
   for (const [i, source] of sources.entries()) {
     if (!existsSync(source)) throw new Error(`${source} does not exist; run "make build" first`)
     cpSync(source, join(folder, files[i]))
     chmodSync(join(folder, files[i]), 0o755)
   }
-  writeFileSync(join(folder, 'README.md'), `# ${name}\n\nThe shared library and the command line tool of mcprt ${what}. Install the package \`mcprt\`, which brings it along.\n`)
+  writeFileSync(join(folder, 'README.md'), `# ${name}\n\n${content} ${what}. Install the package \`mcprt\`, which brings it along.\n`)
   return name
 }
 

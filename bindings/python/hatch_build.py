@@ -2,6 +2,8 @@
 
 They are those of the checkout (``make build``), or, for an sdist, the library that the variable ``MCPRT_LIBRARY`` names, and
 the tool ``mcprt`` beside it. A wheel without a library would only fail later, so it is not made.
+
+``MCPRT_WHEEL=musl`` makes the wheel for musl, where the tool does the work of the library: it has the tool alone.
 """
 
 from __future__ import annotations
@@ -67,6 +69,14 @@ class Hook(BuildHookInterface):  # type: ignore[type-arg]
             license = checkout / "LICENSE"
             if license.is_file():  # an sdist that is unpacked has its own
                 build_data["force_include"] = {str(license): "LICENSE"}
+        elif os.environ.get("MCPRT_WHEEL") == "musl":
+            tool = checkout / "build" / "mcprt"
+            if not tool.is_file():
+                raise NoLibrary(f"the command line tool is not built: run 'make build' in {checkout}, then install again.")
+            build_data["pure_python"] = False
+            # The tool is static: any musl does, and 1.1 is the oldest that has a tag.
+            build_data["tag"] = f"py3-none-musllinux_1_1_{machine_of(tool)}"
+            build_data["force_include"] = {str(tool): "mcprt/_bin/mcprt"}
         elif version != "editable":  # an editable install finds the checkout's build itself
             self._add_library(checkout, build_data)
 
@@ -74,7 +84,7 @@ class Hook(BuildHookInterface):  # type: ignore[type-arg]
         if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
             raise NoLibrary(
                 f"there is no wheel of mcprt for this system ({sys.platform} {platform.machine()} {platform.libc_ver()[0] or 'without glibc'}): "
-                "it needs Linux with glibc. On musl (Alpine Linux) use an image with glibc, such as Debian's."
+                "it needs Linux with glibc. On musl (Alpine Linux) install the wheel that 'make wheel' writes to dist/musl, or use an image with glibc, such as Debian's."
             )
         library = find_library(checkout)
         major, minor = glibc_floor(library)

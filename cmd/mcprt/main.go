@@ -58,7 +58,7 @@ Exit status:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%v; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(cacheCommand(), callCommand(), demoServerCommand(), discoverCommand(), doctorCommand(), faultServerCommand(), listCommand(), loginCommand(), logoutCommand(), traceCommand(), trustCommand(), versionCommand(), watchCommand())
+	root.AddCommand(cacheCommand(), callCommand(), demoServerCommand(), discoverCommand(), doctorCommand(), faultServerCommand(), listCommand(), loginCommand(), logoutCommand(), serveCommand(), traceCommand(), trustCommand(), versionCommand(), watchCommand())
 	return root
 }
 

@@ -130,3 +130,29 @@ def test_sdist_takes_the_library_that_is_named(venv: Path, sdist: Path, tmp_path
     environ = environment(tmp_path)
     shown = shell("venv/bin/python agent.py", tmp_path, {**environ, "PATH": f"{venv / 'bin'}:{environ['PATH']}"})
     assert shown.endswith("\nhi\n")
+
+
+MUSL = """
+import os, sys, mcprt
+def no_glibc(name): raise ValueError(name)
+os.confstr = no_glibc
+with mcprt.Runtime(cwd=".", project_trust="always", servers={"demo": {"command": sys.argv[1], "args": ["demo-server"]}}) as rt:
+    rt.connect()
+    print(mcprt.__file__, rt.call("mcp_demo_echo", {"text": "from the wheel"}, timeout=20).text)
+"""
+
+
+def test_the_wheel_for_musl_has_the_tool_alone_and_works_through_it(wheel: Path, tmp_path: Path) -> None:
+    (musl,) = (wheel.parent / "musl").glob("mcprt-*.whl")
+    assert "-py3-none-musllinux_1_1_" in musl.name
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--disable-pip-version-check", "--only-binary", ":all:"]
+    subprocess.run([*command, "--platform", musl.stem.split("-")[-1], "--target", site, musl], check=True)
+    tool = site / "mcprt" / "_bin" / "mcprt"
+    assert tool.exists() and not list(site.rglob("libmcprt*"))
+    headers = subprocess.run(["readelf", "-l", tool], check=True, text=True, capture_output=True).stdout
+    assert "LOAD" in headers and "INTERP" not in headers  # static
+    environ = {**environment(tmp_path), "PYTHONPATH": str(site)}
+    done = subprocess.run([sys.executable, "-c", MUSL, str(tool)], cwd=tmp_path, env=environ, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "from the wheel" in done.stdout and str(site) in done.stdout

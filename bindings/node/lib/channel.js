@@ -10,8 +10,6 @@
 import { Aborts } from './aborts.js'
 import { EventKind, Status, TAG_MAX, Verb } from './abi.js'
 import { mcpError, replyError, statusError } from './errors.js'
-import { FrameReader } from './frames.js'
-import { Wake } from './wake.js'
 
 /**
  * Receives what is not the completion of an operation. Its methods must not throw.
@@ -86,7 +84,7 @@ export class Channel {
   #onEnded = () => {}
 
   /**
-   * @param {import('./native.js').Native} native
+   * @param {import('./native.js').Library} native
    * @param {number} handle
    * @param {Sink} sink held weakly
    */
@@ -94,9 +92,8 @@ export class Channel {
     this.#native = native
     this.#handle = handle
     this.#sink = new WeakRef(sink)
-    this.#reader = new FrameReader(native, handle)
-    this.#wake = new Wake(
-      native,
+    this.#reader = native.reader(handle)
+    this.#wake = native.watch(
       handle,
       () => this.#pump(),
       (error) => this.#lose(error),

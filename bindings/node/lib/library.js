@@ -4,16 +4,17 @@
  * never opens a runtime never starts Go.
  */
 
-import { existsSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { accessSync, closeSync, constants, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { delimiter, join, resolve } from 'node:path'
 import { isMainThread } from 'node:worker_threads'
 import { ABI, MINOR, Status } from './abi.js'
 import { readElf } from './elf.js'
 import { LibraryError, statusError } from './errors.js'
 import { Native } from './native.js'
-import { PACKAGE, advice, fromCheckout, fromPlatformPackage, isMusl, libraryName, platformPackage } from './platform.js'
+import { ServedLibrary } from './serve.js'
+import { PACKAGE, advice, fromCheckout, fromPlatformPackage, isMusl, libraryName, platformPackage, toolName } from './platform.js'
 
-/** @type {{path: string, native: Promise<Native>} | undefined} */
+/** @type {{path: string, isServed: boolean, native: Promise<import('./native.js').Library>} | undefined} */
 let loaded
 
 /**
@@ -21,18 +22,18 @@ let loaded
  * would be two Go runtimes. A failure is not remembered: the cause may be gone at
  * the next try.
  * @param {string} [explicit] the path that the program gave
- * @returns {Promise<Native>}
+ * @returns {Promise<import('./native.js').Library>}
  */
 export async function loadLibrary(explicit) {
   if (!loaded) {
-    refuseMusl(process.execPath)
-    const path = findLibrary({ explicit })
-    const native = load(path)
-    loaded = { path, native }
+    const tool = servingTool()
+    const path = tool ?? findLibrary({ explicit })
+    const native = tool ? serve(tool) : load(path)
+    loaded = { path, isServed: tool !== undefined, native }
     native.catch(() => {
       loaded = undefined
     })
-  } else if (explicit !== undefined && resolve(explicit) !== loaded.path) {
+  } else if (explicit !== undefined && !loaded.isServed && resolve(explicit) !== loaded.path) {
     throw new LibraryError(`this process uses the mcprt library ${loaded.path} already, and cannot use ${resolve(explicit)} besides; give each open the same path`)
   }
   return loaded.native
@@ -48,21 +49,28 @@ function settleChildSignal() {
   if (isMainThread && process.platform !== 'win32') process.on('SIGCHLD', () => {})
 }
 
-/** @param {string} path */
+/** @param {string} path @returns {Promise<import('./native.js').Library>} */
 async function load(path) {
-  refuseForeign(path)
-  const koffi = await importKoffi()
-  settleChildSignal()
-  let native
+  return fits(path, await loadNative(path))
+}
+
+/** @param {string} tool @returns {Promise<import('./native.js').Library>} */
+async function serve(tool) {
+  const library = await ServedLibrary.start(tool, () => (loaded = undefined))
   try {
-    native = new Native(koffi, path)
+    return fits(tool, library)
   } catch (error) {
-    const [, glibc] = /version `GLIBC_([\d.]+)' not found/.exec(String(error)) ?? []
-    const [what, advice] = glibc
-      ? [`it needs glibc ${glibc}, and this system's is older`, 'use a newer system, or run "make build" on this one and set MCPRT_LIBRARY']
-      : [reason(error), 'build it again or reinstall the package']
-    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${what}); ${advice}`, { cause: error })
+    library.shutdown()
+    throw error
   }
+}
+
+/**
+ * @template {import('./native.js').Library} T
+ * @param {string} path
+ * @param {T} native
+ */
+function fits(path, native) {
   const status = native.check(ABI, MINOR)
   if (status === Status.EVERSION) {
     throw new LibraryError(
@@ -71,6 +79,83 @@ async function load(path) {
   }
   if (status < 0) throw statusError(status)
   return native
+}
+
+/** @param {string} path */
+async function loadNative(path) {
+  refuseForeign(path)
+  const koffi = await importKoffi()
+  settleChildSignal()
+  try {
+    return new Native(koffi, path)
+  } catch (error) {
+    const [, glibc] = /version `GLIBC_([\d.]+)' not found/.exec(String(error)) ?? []
+    const [what, advice] = glibc
+      ? [`it needs glibc ${glibc}, and this system's is older`, 'set MCPRT_BACKEND=serve, which runs the command line tool in its place, use a newer system, or run "make build" on this one and set MCPRT_LIBRARY']
+      : [reason(error), 'build it again or reinstall the package']
+    throw new LibraryError(`${path} cannot be loaded as the mcprt library (${what}); ${advice}`, { cause: error })
+  }
+}
+
+/**
+ * @param {string} [program] the running Node
+ * @returns {string | undefined} the command line tool, where it takes the place of the library
+ */
+export function servingTool(program = process.execPath) {
+  const chosen = process.env.MCPRT_BACKEND || undefined
+  if (chosen !== undefined && chosen !== 'library' && chosen !== 'serve') {
+    throw new LibraryError(`MCPRT_BACKEND is ${JSON.stringify(chosen)}; it can be "library" or "serve", or be unset`)
+  }
+  const musl = isMusl(program)
+  if (musl && chosen === 'library') {
+    throw new LibraryError(`${MUSL}; unset MCPRT_BACKEND, so that the command line tool takes its place, or use a Node built for glibc, such as the image node:22-slim`)
+  }
+  return musl || chosen === 'serve' ? findTool({ isMusl: musl }) : undefined
+}
+
+// Go's runtime cannot be loaded into a musl process (golang/go#13492, golang/go#54805).
+const MUSL = `this Node was built for musl (Alpine Linux and others, ${process.platform}-${process.arch}), where a Go library cannot be loaded`
+
+/**
+ * @param {object} [options]
+ * @param {boolean} [options.isMusl] why it is looked for
+ * @param {string} [options.packageFolder]
+ * @returns {string} an existing path
+ */
+export function findTool({ isMusl = false, packageFolder = PACKAGE } = {}) {
+  const named = process.env.MCPRT_TOOL
+  if (named) {
+    const path = resolve(named)
+    if (!existsSync(path)) throw new LibraryError(`MCPRT_TOOL names ${path}, which does not exist; correct or unset it`)
+    return path
+  }
+  const name = toolName()
+  const built = fromCheckout(name, packageFolder)
+  const onPath = (process.env.PATH ?? '').split(delimiter).filter(Boolean).map((folder) => join(folder, name))
+  const path = fromPlatformPackage(`bin/${name}`, packageFolder) ?? (built && existsSync(built) ? built : onPath.find(isProgram))
+  if (path) return path
+  throw new LibraryError(
+    `${isMusl ? MUSL : 'MCPRT_BACKEND=serve asks for "mcprt serve"'}, and the command line tool mcprt that would take its place was not found: not in the package ${platformPackage()}${built ? `, not at ${built}` : ''}, and not on PATH; ` +
+      `install the tool (one static file, which runs on every libc) or name it in MCPRT_TOOL${isMusl ? ', or use a Node built for glibc, such as the image node:22-slim' : ''}`,
+  )
+}
+
+/** Not a script of this name, as npm and pip write them: it would run us again. @param {string} path */
+function isProgram(path) {
+  try {
+    accessSync(path, constants.X_OK)
+    if (!statSync(path).isFile()) return false
+    const file = openSync(path, 'r')
+    try {
+      const start = Buffer.alloc(2)
+      readSync(file, start)
+      return start.toString('latin1') !== '#!'
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return false
+  }
 }
 
 /**
@@ -99,16 +184,6 @@ export function findLibrary({ explicit, variable = process.env.MCPRT_LIBRARY, pa
     `the mcprt library for ${process.platform}-${process.arch} was not found: ${name} is not ${places.join(' nor ')}; ` +
       `${advice(packageFolder)}, or set MCPRT_LIBRARY to the path of a library that you built for this machine`,
   )
-}
-
-/**
- * Go's runtime cannot be loaded into a musl process (golang/go#13492).
- * @param {string} program the running Node
- */
-export function refuseMusl(program) {
-  if (isMusl(program)) {
-    throw new LibraryError('this Node was built for musl (Alpine Linux), where a Go library cannot be loaded; use a Node built for glibc, such as the image node:22-slim')
-  }
 }
 
 /** @param {string} path */

@@ -7,7 +7,11 @@
  * callbacks from foreign threads can crash the process.
  */
 
+import { FrameReader } from './frames.js'
+import { Wake } from './wake.js'
+
 /** @typedef {typeof import('koffi').default} Koffi */
+/** @typedef {Native | import('./serve.js').ServedLibrary} Library what a Channel needs, and what may stand behind it */
 
 const POINTER_AND_LENGTH = 16 // struct mcprt_buf on the 64-bit platforms that Go supports
 const SCRATCH = 64 * 1024
@@ -128,6 +132,24 @@ export class Native {
    */
   notifyFd(handle) {
     return this.#notifyFd(handle)
+  }
+
+  /**
+   * Takes out what a manager has queued.
+   * @param {number} handle
+   */
+  reader(handle) {
+    return new FrameReader(this, handle)
+  }
+
+  /**
+   * Tells when the queue of a manager is no longer empty.
+   * @param {number} handle
+   * @param {() => void} onWake
+   * @param {(error: Error) => void} onLost wake-ups will not come any more
+   */
+  watch(handle, onWake, onLost) {
+    return new Wake(this, handle, onWake, onLost)
   }
 
   /**

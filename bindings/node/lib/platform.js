@@ -1,6 +1,6 @@
 /**
  * The package that carries the shared library and the command line tool for one
- * kind of machine. npm installs the one that fits, by its `os`, `cpu` and `libc`;
+ * kind of machine (for musl the tool alone, which does the work of the library there). npm installs the one that fits, by its `os`, `cpu` and `libc`;
  * pack.js makes them, under the names that are built here.
  */
 
@@ -22,10 +22,11 @@ export const toolName = (os = process.platform) => (os === 'win32' ? 'mcprt.exe'
 /**
  * @param {string} [os] in the words of process.platform
  * @param {string} [cpu] in the words of process.arch
+ * @param {'gnu' | 'musl'} [libc] of Linux
  * @returns {string} such as "@mcprt/linux-x64-gnu"
  */
-export function platformPackage(os = process.platform, cpu = process.arch) {
-  return `@mcprt/${os}-${cpu}${os === 'linux' ? '-gnu' : ''}`
+export function platformPackage(os = process.platform, cpu = process.arch, libc = isMusl() ? 'musl' : 'gnu') {
+  return `@mcprt/${os}-${cpu}${os === 'linux' ? `-${libc}` : ''}`
 }
 
 /** @param {string} [program] @returns {boolean} whether this Node (or the like) was built for musl, as those of Alpine Linux are */
@@ -65,6 +66,5 @@ export function fromCheckout(file, packageFolder) {
 export function advice(packageFolder) {
   const checkout = fromCheckout('', packageFolder)
   if (checkout) return `run "make build" in ${dirname(checkout)}`
-  if (isMusl()) return 'there is no package for musl (Alpine Linux); use a Node built for glibc, such as the image node:22-slim'
   return `install ${platformPackage()} in the version of mcprt (npm leaves it out with --omit=optional, and when node_modules comes from another kind of machine)`
 }

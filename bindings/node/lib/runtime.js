@@ -58,7 +58,7 @@ export class Runtime extends EventEmitter {
     // The library sees the environment of the process's start, never later changes.
     const text = encode('Runtime.open', { ...rest, env: rest.env ?? process.env, answers })
     const native = await loadLibrary(library)
-    const { status, handle, data } = native.open(text)
+    const { status, handle, data } = await native.open(text)
     if (status < 0) throw replyError(status, data)
     try {
       return new Runtime(native, handle, handlers)
@@ -70,7 +70,7 @@ export class Runtime extends EventEmitter {
 
   /**
    * Use Runtime.open.
-   * @param {import('./native.js').Native} native
+   * @param {import('./native.js').Library} native
    * @param {number} handle
    * @param {import('../index.js').RequestHandlers} onRequest
    */

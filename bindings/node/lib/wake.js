@@ -34,7 +34,7 @@ export class Wake {
    */
   constructor(native, handle, onWake, onLost) {
     const fd = native.notifyFd(handle)
-    if (fd === Status.EINVAL) throw new LibraryError(`${process.platform} has no wake pipe; this package needs Linux or macOS`)
+    if (fd === Status.EINVAL) throw new LibraryError(`${process.platform} has no wake pipe: set MCPRT_BACKEND=serve, so that the command line tool takes the place of the library`)
     if (fd < 0) throw statusError(fd)
     this.#reader = process.versions.bun ? new BunReader(fd, onWake, onLost) : new SocketReader(fd, onWake, onLost)
   }

@@ -9,7 +9,7 @@ import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { LibraryError, Runtime } from '../index.js'
 import { readElf } from '../lib/elf.js'
-import { findLibrary, refuseMusl } from '../lib/library.js'
+import { findLibrary, findTool, servingTool } from '../lib/library.js'
 import { isMusl, libraryName, platformPackage } from '../lib/platform.js'
 import { stubLibrary } from './stub.js'
 
@@ -182,17 +182,56 @@ test('a library for a newer glibc', async () => {
   bytes.write('GLIBC_9.', at) // its hash does not fit any more, so no system has it
   writeFileSync(library, bytes)
   const output = await open({ library })
-  assert.match(output, /^LibraryError true .*newer\.so cannot be loaded as the mcprt library \(it needs glibc 9\.[\d.]+, and this system's is older\); use a newer system, or run "make build"/)
+  assert.match(output, /^LibraryError true .*newer\.so cannot be loaded as the mcprt library \(it needs glibc 9\.[\d.]+, and this system's is older\); set MCPRT_BACKEND=serve, .*use a newer system, or run "make build"/)
 })
 
-test('a Node for musl', () => {
+test('on musl the tool takes the place of the library', (t) => {
+  const { MCPRT_BACKEND, MCPRT_TOOL, PATH } = process.env
+  t.after(() => {
+    for (const [name, value] of Object.entries({ MCPRT_BACKEND, MCPRT_TOOL, PATH })) {
+      if (value === undefined) delete process.env[name]
+      else process.env[name] = value
+    }
+  })
+  delete process.env.MCPRT_BACKEND
+  delete process.env.MCPRT_TOOL
   const node = join(folder, 'node')
   writeFileSync(node, elf({ interpreter: '/lib/ld-musl-x86_64.so.1' }))
-  assert.throws(() => refuseMusl(node), { name: 'LibraryError', message: /built for musl .*glibc/ })
-  writeFileSync(node, elf({}))
-  refuseMusl(node)
-  refuseMusl(process.execPath)
-  assert.equal(isMusl(), false)
+  assert.equal(isMusl(node), true)
+  assert.equal(isMusl(process.execPath), false)
+  assert.equal(servingTool(process.execPath), undefined)
+  process.env.MCPRT_TOOL = node
+  assert.equal(servingTool(node), node)
+  process.env.MCPRT_BACKEND = 'serve'
+  assert.equal(servingTool(process.execPath), node)
+  process.env.MCPRT_BACKEND = 'library'
+  assert.equal(servingTool(process.execPath), undefined)
+  assert.throws(() => servingTool(node), { name: 'LibraryError', message: /built for musl .*; unset MCPRT_BACKEND, .*glibc/ })
+  process.env.MCPRT_BACKEND = 'pipe'
+  assert.throws(() => servingTool(node), { name: 'LibraryError', message: 'MCPRT_BACKEND is "pipe"; it can be "library" or "serve", or be unset' })
+  process.env.MCPRT_TOOL = join(folder, 'none')
+  assert.throws(() => findTool(), { name: 'LibraryError', message: /MCPRT_TOOL names .*none, which does not exist/ })
+})
+
+test('on musl without a tool', (t) => {
+  const { PATH, MCPRT_TOOL } = process.env
+  t.after(() => {
+    process.env.PATH = PATH
+    if (MCPRT_TOOL !== undefined) process.env.MCPRT_TOOL = MCPRT_TOOL
+  })
+  delete process.env.MCPRT_TOOL
+  const bin = mkdtempSync(join(folder, 'bin-'))
+  process.env.PATH = bin
+  const packageFolder = mkdtempSync(join(folder, 'package-'))
+  assert.throws(() => findTool({ isMusl: true, packageFolder }), {
+    name: 'LibraryError',
+    message: /^this Node was built for musl \(Alpine Linux and others, linux-\w+\), .* was not found: not in the package @mcprt\/.*, and not on PATH; install the tool .*glibc/,
+  })
+  // What npm and pip write runs us again.
+  writeFileSync(join(bin, 'mcprt'), '#!/bin/sh\n', { mode: 0o755 })
+  assert.throws(() => findTool({ packageFolder }), { name: 'LibraryError', message: /^MCPRT_BACKEND=serve asks/ })
+  writeFileSync(join(bin, 'mcprt'), elf({}), { mode: 0o755 })
+  assert.equal(findTool({ packageFolder }), join(bin, 'mcprt'))
 })
 
 test('damaged ELF files are read without harm', () => {

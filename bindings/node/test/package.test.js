@@ -64,16 +64,18 @@ test('the package holds its files and no tests', () => {
     mkdirSync(build)
     for (const file of [libraryName(), toolName()]) writeFileSync(join(build, file), file)
     const cpu = process.arch === 'arm64' ? 'x64' : 'arm64'
-    const tarballs = execFileSync(process.execPath, [`${folder}pack.js`, target, build, `linux-${cpu}=${build}`], { encoding: 'utf8' }).trim().split('\n')
+    const tarballs = execFileSync(process.execPath, [`${folder}pack.js`, target, build, `linux-${cpu}=${build}`, `linux-${cpu}-musl=${build}`], { encoding: 'utf8' }).trim().split('\n')
     const listing = (/** @type {string} */ tarball) => execFileSync('tar', ['tf', tarball], { encoding: 'utf8' }).trim().split('\n').map((path) => path.replace(/^package\//, ''))
     const packed = (/** @type {string} */ tarball) => JSON.parse(execFileSync('tar', ['xOf', tarball, 'package/package.json'], { encoding: 'utf8' }))
-    const [ours, other, main] = tarballs
+    const [ours, other, musl, main] = tarballs
     assert.deepEqual(listing(ours).sort(), ['LICENSE', 'README.md', `bin/${toolName()}`, libraryName(), 'package.json'].sort())
     assert.deepEqual(listing(other).sort(), ['LICENSE', 'README.md', 'bin/mcprt', 'libmcprt.so.0', 'package.json'].sort())
     const { name, version, os, cpu: cpus, libc } = packed(other)
     assert.deepEqual({ name, version, os, cpus, libc }, { name: `@mcprt/linux-${cpu}-gnu`, version: manifest.version, os: ['linux'], cpus: [cpu], libc: ['glibc'] })
+    assert.deepEqual(listing(musl).sort(), ['LICENSE', 'README.md', 'bin/mcprt', 'package.json'])
+    assert.deepEqual([packed(musl).name, packed(musl).libc], [`@mcprt/linux-${cpu}-musl`, ['musl']])
     const { optionalDependencies, dependencies, devDependencies, scripts } = packed(main)
-    assert.deepEqual(optionalDependencies, { [platformPackage()]: manifest.version, [`@mcprt/linux-${cpu}-gnu`]: manifest.version })
+    assert.deepEqual(optionalDependencies, { [platformPackage()]: manifest.version, [`@mcprt/linux-${cpu}-gnu`]: manifest.version, [`@mcprt/linux-${cpu}-musl`]: manifest.version })
     assert.deepEqual({ dependencies, devDependencies, scripts }, { dependencies: manifest.dependencies, devDependencies: undefined, scripts: undefined })
     const lib = readdirSync(`${folder}lib`).map((file) => `lib/${file}`)
     assert.deepEqual(listing(main).sort(), [...lib, 'LICENSE', 'README.md', 'ai.d.ts', 'ai.js', 'bin/mcprt.js', 'index.d.cts', 'index.d.ts', 'index.js', 'package.json'].sort())

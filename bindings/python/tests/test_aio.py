@@ -16,6 +16,7 @@ import pytest
 
 import mcprt
 from mcprt import AsyncRuntime, Event, Progress, Request, Runtime
+from mcprt._frames import FrameReader
 from mcprt._errors import Status
 
 pytestmark = pytest.mark.usefixtures("stub")
@@ -157,7 +158,8 @@ def test_ten_megabytes(run: Run) -> None:
             )
             assert big.text == "x" * 10_000_000
             assert small.text == "y" * 1_000_000
-            assert len(rt._pump.reader._buffer) == 256 * 1024
+            reader = rt._pump.reader
+            assert isinstance(reader, FrameReader) and len(reader._buffer) == 256 * 1024
 
     run(main())
 

@@ -1,4 +1,5 @@
-"""The real library with real server processes: build/libmcprt.so.0 and build/mcprt demo-server, see "make build"."""
+"""The real library, and what takes its place, with real server processes: build/libmcprt.so.0, build/mcprt serve and
+build/mcprt demo-server, see "make build"."""
 
 from __future__ import annotations
 
@@ -31,13 +32,19 @@ def demo(*flags: str) -> Dict[str, Any]:
     return {"command": str(ROOT / "build" / "mcprt"), "args": ["demo-server", *flags]}
 
 
-@pytest.fixture(autouse=True)
-def real(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The build of this checkout, whatever the environment names."""
-    library = ROOT / "build" / "libmcprt.so.0"
-    assert library.is_file() and (ROOT / "build" / "mcprt").is_file(), "run 'make build' first"
+@pytest.fixture(autouse=True, params=["library", "serve"])
+def real(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The build of this checkout, whatever the environment names; once as a library, once over a pair of pipes."""
+    library, tool = ROOT / "build" / "libmcprt.so.0", ROOT / "build" / "mcprt"
+    assert library.is_file() and tool.is_file(), "run 'make build' first"
     monkeypatch.setattr(_library, "_loaded", None)
+    monkeypatch.setenv("MCPRT_BACKEND", request.param)
     monkeypatch.setenv("MCPRT_LIBRARY", str(library))
+    monkeypatch.setenv("MCPRT_TOOL", str(tool))
+    yield
+    loaded: Any = _library._loaded
+    if request.param == "serve" and loaded is not None:
+        loaded.shutdown()
 
 
 @pytest.fixture

@@ -143,14 +143,6 @@ def test_library_that_is_too_old(stub: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert "needs ABI 1" in refusal(monkeypatch, stub)
 
 
-def test_musl_is_explained(stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_glibc(name: str) -> str:
-        raise ValueError("unrecognized configuration name")
-
-    monkeypatch.setattr(os, "confstr", no_glibc)
-    assert "runs on musl" in refusal(monkeypatch, stub)
-
-
 def test_a_failed_load_can_be_tried_again(stub: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     refusal(monkeypatch, tmp_path / "none.so")
     monkeypatch.setenv("MCPRT_LIBRARY", stub)

@@ -8,7 +8,7 @@ from typing import Any, Dict, Generic, List, Mapping, Optional, Tuple, TypeVar, 
 from . import _json, _library
 from ._errors import InvalidRequestError, MCPError, ReplyError, Status
 from ._events import Answer, AsyncEventStream, AsyncHandler, Event, EventStream, OnEvent, Request
-from ._frames import Frame, FrameReader
+from ._frames import Frame
 from ._library import Library
 from ._operations import OnProgress
 from ._types import Progress
@@ -32,7 +32,7 @@ class Dispatcher(Generic[Stream]):
     ) -> None:
         self.library = library
         self.handle = handle
-        self.reader = FrameReader(library, handle)
+        self.reader = library.reader(handle)
         #: Who wants the progress of an operation, by its tag.
         self.progress: Dict[int, OnProgress] = {}
         self._on_event = on_event

@@ -7,7 +7,7 @@ import struct
 from typing import List, NamedTuple
 
 from ._errors import Status
-from ._library import EV_CLOSED, Library
+from ._library import EV_CLOSED, SharedLibrary
 
 _HEADER = struct.Struct("=QiHHII")
 _SIZE = 256 * 1024
@@ -25,7 +25,7 @@ class Frame(NamedTuple):
 class FrameReader:
     """Drains one manager into a buffer that is used again and again. One thread at a time may read."""
 
-    def __init__(self, library: Library, handle: int, size: int = _SIZE) -> None:
+    def __init__(self, library: SharedLibrary, handle: int, size: int = _SIZE) -> None:
         self._library = library
         self._handle = handle
         self._normal = size

@@ -1,4 +1,4 @@
-"""The shared library: where it is, whether it fits, and its functions.
+"""The shared library: where it is, whether it fits, and its functions. Where it cannot be loaded, what takes its place.
 
 Loading starts the Go runtime inside the library, which does not survive ``fork``. So it happens at the first runtime,
 not at import: a server that imports its modules first and then forks its workers is fine.
@@ -14,9 +14,13 @@ import sys
 import threading
 from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Protocol, Tuple
 
+from . import _tool
 from ._errors import FORKED, ForkError, LibraryError, Status
+
+if TYPE_CHECKING:
+    from ._frames import Frame
 
 ABI = 0
 MINOR = 1
@@ -66,8 +70,61 @@ PROTOTYPES: Dict[str, _Prototype] = {
 _BRIEF = {"mcprt_buf_free", "mcprt_free", "mcprt_cancel", "mcprt_drain"}
 
 
-class Library:
-    """The functions of one loaded file. Use :func:`load`."""
+class Reader(Protocol):
+    """Takes out what a manager has queued. One thread at a time may read."""
+
+    #: Nothing more will come: EV_CLOSED was read, or the handle is gone.
+    ended: bool
+
+    def read(self) -> List[Frame]:
+        """What waits; empty when nothing does or all has ended. Never blocks."""
+        ...
+
+
+class Library(Protocol):
+    """What both runtimes are made of: the functions of mcprt.h, with the meaning that they have there. Use :func:`load`."""
+
+    path: str
+    version: str
+
+    @property
+    def alive(self) -> bool:
+        """False: it has ended, and the next runtime needs another."""
+        ...
+
+    def open(self, options: bytes) -> Tuple[int, int, bytes]:
+        """Status, handle, and the JSON of an error."""
+        ...
+
+    def verb(self, handle: int, verb: int, request: bytes) -> Tuple[int, bytes]:
+        """Runs a verb to its end in this thread, without the GIL."""
+        ...
+
+    def submit(self, handle: int, verb: int, flags: int, tag: int, request: bytes) -> int: ...
+
+    def take_held(self, handle: int, tag: int, timeout_ms: int) -> Tuple[int, bytes]: ...
+
+    def cancel(self, handle: int, tag: int, flags: int) -> int: ...
+
+    def reader(self, handle: int) -> Reader: ...
+
+    def wait(self, handle: int, timeout_ms: int) -> int: ...
+
+    def notify_fd(self, handle: int) -> int: ...
+
+    def close(self, handle: int, grace_ms: int) -> int: ...
+
+    def free(self, handle: int) -> None: ...
+
+    def left_by_fork(self) -> None:
+        """This process is a forked child: lets go of what is its parent's."""
+        ...
+
+
+class SharedLibrary:
+    """The functions of one loaded file."""
+
+    alive = True
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -83,13 +140,13 @@ class Library:
             raise LibraryError(f"{path} is not an mcprt library that fits this package: {err}") from None
         self._submit_large = functions["mcprt_submit"]
         self.buf_free = functions["mcprt_buf_free"]
-        self.close = functions["mcprt_close"]
-        self.free = functions["mcprt_free"]
-        self.take = functions["mcprt_take"]
-        self.cancel = functions["mcprt_cancel"]
+        self._close = functions["mcprt_close"]
+        self._free = functions["mcprt_free"]
+        self._take = functions["mcprt_take"]
+        self._cancel = functions["mcprt_cancel"]
         self.drain = functions["mcprt_drain"]
-        self.wait = functions["mcprt_wait"]
-        self.notify_fd = functions["mcprt_notify_fd"]
+        self._wait = functions["mcprt_wait"]
+        self._notify_fd = functions["mcprt_notify_fd"]
         self._open = functions["mcprt_open"]
         self._verbs = {
             DISCOVER: functions["mcprt_discover"],
@@ -110,23 +167,48 @@ class Library:
             )
 
     def open(self, options: bytes) -> Tuple[int, int, bytes]:
-        """Status, handle, and the JSON of an error."""
         handle = c_uint64()
         status, reply = self._filled(self._open, options, len(options), ctypes.byref(handle))
         return status, handle.value, reply
 
     def verb(self, handle: int, verb: int, request: bytes) -> Tuple[int, bytes]:
-        """Runs a verb to its end in this thread, without the GIL."""
         return self._filled(self._verbs[verb], handle, request, len(request))
 
     def take_held(self, handle: int, tag: int, timeout_ms: int) -> Tuple[int, bytes]:
-        return self._filled(self.take, handle, tag, timeout_ms)
+        return self._filled(self._take, handle, tag, timeout_ms)
 
     def submit(self, handle: int, verb: int, flags: int, tag: int, request: bytes) -> int:
         size = len(request)
         function = self._submit_small if size <= _SMALL else self._submit_large
         status: int = function(handle, verb, flags, tag, request, size)
         return status
+
+    def cancel(self, handle: int, tag: int, flags: int) -> int:
+        status: int = self._cancel(handle, tag, flags)
+        return status
+
+    def reader(self, handle: int) -> Reader:
+        from ._frames import FrameReader  # which needs this module's numbers
+
+        return FrameReader(self, handle)
+
+    def wait(self, handle: int, timeout_ms: int) -> int:
+        result: int = self._wait(handle, timeout_ms)
+        return result
+
+    def notify_fd(self, handle: int) -> int:
+        fd: int = self._notify_fd(handle)
+        return fd
+
+    def close(self, handle: int, grace_ms: int) -> int:
+        status: int = self._close(handle, grace_ms)
+        return status
+
+    def free(self, handle: int) -> None:
+        self._free(handle)
+
+    def left_by_fork(self) -> None:
+        """The library knows by itself."""
 
     def _filled(self, function: Any, *args: Any) -> Tuple[int, bytes]:
         buf = Buf()
@@ -155,6 +237,8 @@ def _in_child() -> None:
     global generation, _lock
     generation += 1
     _lock = threading.Lock()  # the parent's may be held by a thread that does not exist here
+    if _loaded is not None:
+        _loaded.left_by_fork()
 
 
 if hasattr(os, "register_at_fork"):
@@ -165,25 +249,73 @@ def load(explicit: Optional[str] = None) -> Library:
     """The library, loaded at the first call. Raises :class:`LibraryError` with one sentence that says what to do.
 
     One library per process, since two would be two Go runtimes: an ``explicit`` path (absolute) must be the one in use.
+    Where the tool takes the place of the library, no path of a library counts.
     """
     global _loaded, _loaded_in
     with _lock:
-        if _loaded is None:
-            _check_platform()
-            path = find(explicit)
-            try:
-                _loaded = Library(path)
-            except OSError as err:
-                raise LibraryError(_why(path, err)) from err
+        if _loaded is None or (_loaded_in == generation and not _loaded.alive):
+            _loaded = _served() if _serves() else _shared(explicit)
             _loaded_in = generation
         if _loaded_in != generation:
             raise ForkError(FORKED)
-        if explicit is not None and explicit != _loaded.path:
+        if explicit is not None and isinstance(_loaded, SharedLibrary) and explicit != _loaded.path:
             raise LibraryError(
                 f"this process uses the mcprt library {_loaded.path} already, and cannot use {explicit} besides; "
                 "give each runtime the same path."
             )
         return _loaded
+
+
+def _serves() -> bool:
+    """Whether ``mcprt serve`` takes the place of the library."""
+    chosen = os.environ.get("MCPRT_BACKEND", "")
+    if chosen not in ("", "library", "serve"):
+        raise LibraryError(f'MCPRT_BACKEND is {chosen!r}; it can be "library" or "serve", or be unset.')
+    musl = sys.platform == "linux" and not _glibc()
+    if musl and chosen == "library":
+        raise LibraryError(
+            f"{_MUSL}: unset MCPRT_BACKEND, so that the command line tool takes its place, or use an image with glibc."
+        )
+    return musl or chosen == "serve"
+
+
+def _shared(explicit: Optional[str]) -> Library:
+    path = find(explicit)
+    try:
+        return SharedLibrary(path)
+    except OSError as err:
+        raise LibraryError(_why(path, err)) from err
+
+
+def _served() -> Library:
+    from ._serve import ServeLibrary  # which needs this module's numbers
+
+    return ServeLibrary(find_tool())
+
+
+_MUSL = (
+    f"this Python runs on musl (Alpine Linux and others, {sys.platform} {platform.machine()}), where a Go shared library "
+    "cannot be loaded"
+)
+
+
+def find_tool() -> str:
+    """The path of the command line tool: ``MCPRT_TOOL``, that of this installation, or one on PATH."""
+    named = os.environ.get("MCPRT_TOOL")
+    if named:
+        if not os.path.isfile(named):
+            raise LibraryError(f"MCPRT_TOOL names {named}, but there is no such file.")
+        return os.path.abspath(named)
+    tool = _tool.own() or _tool.on_path()
+    if tool is None:
+        places = ", ".join(str(place) for place in _tool.places())
+        asked = 'MCPRT_BACKEND=serve asks for "mcprt serve"' if os.environ.get("MCPRT_BACKEND") else _MUSL
+        raise LibraryError(
+            f"{asked}, and the command line tool mcprt that would take its place was not found: not at {places}, and not "
+            "on PATH. Install the tool (one static file, which runs on every libc), or name it in MCPRT_TOOL"
+            + ("." if os.environ.get("MCPRT_BACKEND") else ", or use an image with glibc.")
+        )
+    return tool
 
 
 def file_name() -> str:
@@ -217,14 +349,6 @@ def find(explicit: Optional[str] = None) -> str:
     )
 
 
-def _check_platform() -> None:
-    if sys.platform == "linux" and not _glibc():
-        raise LibraryError(
-            "this Python runs on musl (Alpine Linux and others), where a Go shared library cannot be loaded: use an "
-            "image with glibc, such as Debian's."
-        )
-
-
 def _glibc() -> bool:
     try:
         return bool(os.confstr("CS_GNU_LIBC_VERSION"))
@@ -255,7 +379,7 @@ def _why(path: str, err: OSError) -> str:
     newer = re.search(r"version `GLIBC_([\d.]+)' not found", str(err))
     if newer:
         return (
-            f"{path} needs glibc {newer[1]}, and this system's is older: use a newer system, or run 'make build' on this one "
-            "and set MCPRT_LIBRARY."
+            f"{path} needs glibc {newer[1]}, and this system's is older: set MCPRT_BACKEND=serve, which runs the command line tool in its "
+            "place, use a newer system, or run 'make build' on this one and set MCPRT_LIBRARY."
         )
-    return f"the system cannot load the mcprt library: {err}"
+    return f"the system cannot load the mcprt library: {err} (MCPRT_BACKEND=serve runs the command line tool in its place)"
