@@ -41,7 +41,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm bench bench-build bench-check clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-adapters test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm bench bench-build bench-check clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -147,6 +147,22 @@ $(STAMPS)/testservers-node: testservers/package.json testservers/package-lock.js
 	cd testservers && $(NPM) ci
 	@touch $@
 
+# The libraries that the adapters are for; neither package has one of them by itself.
+$(STAMPS)/testadapters-python: testadapters/requirements.txt
+	@mkdir -p $(@D)
+	$(PYTHON) -m venv testadapters/.venv
+	testadapters/.venv/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+# A copy of the Node package, since its imports have to find what is installed here.
+NODE_PACKAGE := $(addprefix bindings/node/,index.js index.d.ts ai.js ai.d.ts package.json)
+$(STAMPS)/testadapters-node: testadapters/package.json testadapters/package-lock.json testadapters/.npmrc $(NODE_PACKAGE) $(wildcard bindings/node/lib/*)
+	@mkdir -p $(@D)
+	cd testadapters && $(NPM) ci
+	mkdir testadapters/node_modules/mcprt
+	cp -R $(NODE_PACKAGE) bindings/node/lib testadapters/node_modules/mcprt/
+	@touch $@
+
 build/gosdk-server: testservers/gosdk/main.go testservers/gosdk/go.mod testservers/gosdk/go.sum
 	cd testservers/gosdk && $(GO) build -trimpath -o ../../$@ .
 
@@ -174,6 +190,12 @@ test-real: build build/real_test build/gosdk-server $(STAMPS)/python $(STAMPS)/n
 	cd testservers && PYTHONPATH=../bindings/python/src ./with-remote.sh ../$(VENV)/bin/python -m pytest -q -p no:cacheprovider test_real.py test_both_ways.py test_signin.py
 	testservers/with-remote.sh $(NODE) --test testservers/real.test.mjs testservers/signin.test.mjs
 
+test-adapters: build $(STAMPS)/testadapters-python $(STAMPS)/testadapters-node ## Try the adapters with the SDKs of OpenAI, Anthropic and Google, LangChain, the Agents SDK and the AI SDK
+	cd testadapters && .venv/bin/python -m mypy --cache-dir ../build/mypy-adapters
+	cd testadapters && PYTHONPATH=../bindings/python/src .venv/bin/python -m pytest -q
+	cd testadapters && $(NODE) node_modules/typescript/bin/tsc --project tsconfig.json
+	PYTHON=$(PYTHON) $(NODE) --test testadapters/ai.test.mjs
+
 # ---- the official suite ---------------------------------------------------
 
 $(STAMPS)/suite-%: examples/conformance/suite-%/package.json examples/conformance/suite-%/package-lock.json
@@ -190,7 +212,7 @@ conformance: build build/conformance-c $(STAMPS)/node $(STAMPS)/suite-0.2 $(STAM
 test-examples: build build/demo-c build/agent-c examples/node/node_modules/mcprt $(STAMPS)/python $(STAMPS)/node $(STAMPS)/testservers-node ## Run the demo, the agents, and every snippet of the documentation
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider --ignore=examples/packages examples
 
-test-extra: sanitize test-browser test-gc test-hosts test-wheel test-npm test-install test-wine test-cross ## Run what CI runs besides test: sanitize, browser, GC stress, a hundred hosts, the packages, Windows under Wine, other systems' builds
+test-extra: sanitize test-adapters test-browser test-gc test-hosts test-wheel test-npm test-install test-wine test-cross ## Run what CI runs besides test: sanitize, adapters, browser, GC stress, a hundred hosts, the packages, Windows under Wine, other systems' builds
 
 test-deep: race fuzz lint ## Run what takes long or analyses: race, fuzz, lint
 
@@ -254,12 +276,12 @@ lint: $(STAMPS)/python $(STAMPS)/pyright $(STAMPS)/node ## Check formatting, typ
 	cd bindings/python && node_modules/.bin/pyright
 	cd bindings/node && $(NPM) run types
 
-lock: ## Resolve the versions of the test servers and of the benchmark's Python clients anew
-	cd testservers && rm -f package-lock.json && $(NPM) install --package-lock-only
+lock: ## Resolve the versions of the test servers, the libraries that adapters are tried with, and the benchmark's Python clients anew
 	$(PYTHON) -m venv build/lock-venv
 	build/lock-venv/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
-	for dir in testservers bench/python; do (cd $$dir && $(CURDIR)/build/lock-venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.txt requirements.in); done
+	for dir in testservers testadapters; do (cd $$dir && rm -f package-lock.json && $(NPM) install --package-lock-only) || exit 1; done
+	for dir in testservers testadapters bench/python; do (cd $$dir && $(CURDIR)/build/lock-venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.txt requirements.in) || exit 1; done
 
 # ---- benchmarks -----------------------------------------------------------
 
@@ -391,4 +413,4 @@ test-install: build $(STAMPS)/python ## Install into an empty prefix, and use li
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider examples/packages/test_install.py
 
 clean: ## Remove all that was built or installed into the project
-	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules bindings/python/node_modules bindings/node/node_modules bindings/node/runtimes/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules
+	rm -rf build dist $(VENV) testservers/.venv testservers/node_modules testadapters/.venv testadapters/node_modules bindings/python/node_modules bindings/node/node_modules bindings/node/runtimes/node_modules examples/node/node_modules examples/conformance/suite-*/node_modules

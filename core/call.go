@@ -28,6 +28,8 @@ type callRequest struct {
 	TimeoutMs *int64          `json:"timeoutMs"`
 	Progress  bool            `json:"progress"`
 	Retry     string          `json:"retry"`
+	Format    string          `json:"format"`
+	CallID    string          `json:"callId"`
 }
 
 // maxResends bounds how often one call may be sent again after lost connections.
@@ -77,6 +79,11 @@ func (op *callOp) parse(req []byte) error {
 	r := &op.req
 	if isNull(r.Arguments) {
 		r.Arguments = nil
+	}
+	if r.Format != "" || r.CallID != "" {
+		if err := op.listen(); err != nil {
+			return err
+		}
 	}
 	switch {
 	case r.Method == "" && r.Tool == "":

@@ -689,7 +689,7 @@ func TestBadRequests(t *testing.T) {
 		{VerbCall, `{"tool":"x","retry":"maybe"}`, "invalid_request"},
 		{VerbCall, `{"tool":"x","timeoutMs":-1}`, "invalid_request"},
 		{VerbList, `{"kind":"nothing"}`, "invalid_request"},
-		{VerbList, `{"format":"openai"}`, "invalid_request"},
+		{VerbList, `{"format":"unheard-of"}`, "invalid_request"},
 		{VerbList, `{"server":"x"}`, "unknown_server"},
 		{VerbConnect, `{"gate":"never"}`, "invalid_request"},
 		{VerbConnect, `{"startupTimeoutMs":-1}`, "invalid_request"},

@@ -28,8 +28,12 @@ func (m *Manager) listVerb(ctx context.Context, req []byte) (Reply, error) {
 	if err := parseRequest(req, &r); err != nil {
 		return Reply{}, err
 	}
-	if r.Format != "" && r.Format != "mcp" {
-		return Reply{}, fault.New(fault.InvalidRequest, "", `this version gives tools in the "mcp" format only, not %q`, r.Format)
+	provider, formatted, err := formatOf(r.Format)
+	if err != nil {
+		return Reply{}, err
+	}
+	if formatted && r.Kind != "" && r.Kind != "tools" {
+		return Reply{}, fault.New(fault.InvalidRequest, "", `"format" is for tools; %q have one form only`, r.Kind)
 	}
 	snap := m.snap.Load()
 	if r.Server != "" && snap.index[r.Server] == nil {
@@ -58,6 +62,9 @@ func (m *Manager) listVerb(ctx context.Context, req []byte) (Reply, error) {
 	}
 	switch r.Kind {
 	case "", "tools":
+		if formatted {
+			return snap.formatted(provider).reply(b, snap, &r, tail)
+		}
 		if r.Server == "" && r.Names == nil && r.Search == "" {
 			return Reply{Head: append(b, `,"tools":`...), Body: snap.allTools(), Tail: tail}, nil
 		}

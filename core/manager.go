@@ -265,6 +265,7 @@ type outcome struct {
 
 	counters *counters // of the server that a call went to; nil: none
 	sent     time.Time // when it went there
+	spoken   *spoken   // the result is wanted as a provider takes it, too; nil: it is not
 }
 
 func (o *outcome) succeed(r Reply) {
@@ -272,6 +273,15 @@ func (o *outcome) succeed(r Reply) {
 		o.count(nil)
 		o.done(OK, r)
 	}
+}
+
+// result is the reply of a call that a server answered.
+func (o *outcome) result(result []byte) Reply {
+	tail := resultTail
+	if o.spoken != nil {
+		tail = append(o.spoken.appendMessage(nil, result), '}')
+	}
+	return Reply{Head: resultHead, Body: result, Tail: tail}
 }
 
 func (o *outcome) count(err *fault.Error) {
@@ -290,9 +300,13 @@ func (o *outcome) fail(err error, call bool) {
 	o.count(f)
 	st, r := ErrorReply(f)
 	if call && st != ECanceled {
-		text := encode("MCP error: " + f.Message)
-		r.Body = append(r.Body[:len(r.Body)-1], `,"result":{"isError":true,"content":[{"type":"text","text":`...)
-		r.Body = append(append(r.Body, text...), `}]}}`...)
+		result := append([]byte(`{"isError":true,"content":[{"type":"text","text":`), encode("MCP error: "+f.Message)...)
+		result = append(result, `}]}`...)
+		r.Body = append(append(r.Body[:len(r.Body)-1], `,"result":`...), result...)
+		if o.spoken != nil {
+			r.Body = o.spoken.appendMessage(r.Body, result)
+		}
+		r.Body = append(r.Body, '}')
 	}
 	o.done(st, r)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
+	"github.com/mcprt/mcprt/core/format"
 	"github.com/mcprt/mcprt/core/session"
 )
 
@@ -32,6 +33,7 @@ type Snapshot struct {
 
 	toolsOnce sync.Once
 	toolsJSON []byte
+	formats   [format.Count]formatted
 }
 
 func emptySnapshot() *Snapshot {

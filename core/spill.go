@@ -270,7 +270,7 @@ func (s *spill) close() {
 func (op *callOp) succeed(result []byte) {
 	s := op.m.spill
 	if op.req.Method != "" || !s.wants(result) {
-		op.out.succeed(Reply{Head: resultHead, Body: result, Tail: resultTail})
+		op.out.succeed(op.out.result(result))
 		return
 	}
 	result = append([]byte(nil), result...)
@@ -286,8 +286,8 @@ func (op *callOp) succeed(result []byte) {
 			op.m.tell(diagnosticNotice{diagnostic{Severity: "warning", Code: "not_spilled", Server: op.req.Server,
 				Message: "a long result was handed out whole, since it could not be put into a file: " + err.Error()}})
 		}
-		op.out.succeed(Reply{Head: resultHead, Body: short, Tail: resultTail})
+		op.out.succeed(op.out.result(short))
 	}) {
-		op.out.succeed(Reply{Head: resultHead, Body: result, Tail: resultTail})
+		op.out.succeed(op.out.result(result))
 	}
 }

@@ -3,8 +3,10 @@ package core
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/mcprt/mcprt/core/format"
 	"github.com/mcprt/mcprt/core/rawjson"
 	"github.com/mcprt/mcprt/core/session"
 )
@@ -16,6 +18,8 @@ type toolDef struct {
 	schema bool   // it has an inputSchema
 	safe   bool   // readOnlyHint or idempotentHint; believed only of a live list
 	task   bool   // it can only be called as a task
+
+	formats [format.Count]atomic.Pointer[format.Definition]
 }
 
 func newToolDef(t session.RawTool) *toolDef {

@@ -575,6 +575,17 @@ export interface ToolListing extends Listing {
   tools: Tool[]
 }
 
+/** A model's provider: Chat Completions, the Responses API, the Messages API, generateContent. See docs/adapters.md. */
+export type Format = 'openai' | 'openai-responses' | 'anthropic' | 'gemini'
+
+/** What `list` gives with a `format`. */
+export interface FormattedTools extends Listing {
+  /** For the `tools` of the provider's request; for `gemini` its function declarations. */
+  tools: any[]
+  /** `Tool.name` of each tool whose name the provider does not take, by the name that it has here. */
+  names: Record<string, string>
+}
+
 /** One tool; decoded at the first look. */
 export declare class Tool {
   private constructor()
@@ -636,6 +647,13 @@ export declare class CallResult extends Result {
   readonly isError: boolean
   /** All text content, joined by line ends. */
   readonly text: string
+  /** Answers the model, in the shape of the call's `format`; undefined for a call without one. */
+  readonly message: any
+  /**
+   * With `openai`, a message of the user with the pictures, sound and PDFs that `message` has no place for. It belongs
+   * behind the answers to all calls of the same turn. Undefined for most results.
+   */
+  readonly followUp: any
 }
 
 /** What was counted since `open`; docs/options.md says what each number is. */
@@ -773,6 +791,8 @@ export interface ListOptions extends Abortable {
   ifRevision?: number
   /** Only what matches these words. */
   search?: string
+  /** The shape of the tools; default `mcp`. */
+  format?: Format | 'mcp'
   /** Tools only: asks the server, or every ready one, for its tools anew first; `errors` has those that failed. */
   refresh?: boolean
   /** For this verb as a whole. */
@@ -819,7 +839,19 @@ export declare class Runtime extends EventEmitter<RuntimeEvents> {
   }>
 
   /** What is known: the tools (default), the servers, or what servers offer besides. Tools and servers come from memory. */
-  list(options?: ListOptions & { /** What to list. */ kind?: 'tools' }): Promise<ToolListing>
+  list(options?: ListOptions & {
+    /** What to list. */
+    kind?: 'tools'
+    /** MCP's own shape. */
+    format?: 'mcp'
+  }): Promise<ToolListing>
+  /** The tools known now, as a model's provider takes them. */
+  list(options: ListOptions & {
+    /** What to list. */
+    kind?: 'tools'
+    /** The provider. */
+    format: Format
+  }): Promise<FormattedTools>
   /** The state of every server; asks no server. */
   list(options: ListOptions & { /** What to list. */ kind: 'servers' }): Promise<Listing & {
     /** Sorted by name. */
@@ -831,7 +863,15 @@ export declare class Runtime extends EventEmitter<RuntimeEvents> {
    */
   list(options: ListOptions): Promise<Listing & { [kind: string]: any }>
   /** The tools known now, sorted by name; asks no server. */
-  tools(options?: Omit<ListOptions, 'kind' | 'ifRevision'>): Promise<Tool[]>
+  tools(options?: Omit<ListOptions, 'kind' | 'ifRevision'> & {
+    /** MCP's own shape. */
+    format?: 'mcp'
+  }): Promise<Tool[]>
+  /** The tools known now, for the `tools` of a request to a model's provider (`gemini`: its function declarations). */
+  tools(options: Omit<ListOptions, 'kind' | 'ifRevision'> & {
+    /** The provider. */
+    format: Format
+  }): Promise<any[]>
   /** The state of every server; asks no server. */
   servers(options?: Omit<ListOptions, 'kind' | 'ifRevision'>): Promise<ServerView[]>
 
@@ -844,6 +884,16 @@ export declare class Runtime extends EventEmitter<RuntimeEvents> {
   call(name: string, args?: Record<string, unknown>, options?: CallOptions & {
     /** The server that `name` is the own tool name of. */
     server?: string
+  }): Promise<CallResult>
+  /**
+   * Calls a tool as a model wrote it: by the name in that format's list, with the arguments as an object or as JSON text.
+   * `message` of the result answers the call `callId`; a failed call has one, too, in the `result` of the error.
+   */
+  call(name: string, args: Record<string, unknown> | string | undefined, options: CallOptions & {
+    /** The provider whose model it is. */
+    format: Format
+    /** The model's own id of the call, for `message`. */
+    callId?: string
   }): Promise<CallResult>
   /** Any other request: `resources/read`, `prompts/get`, `ping`, …; with server null one of the library's own, `mcprt/stats`. */
   request(server: string | null, method: string, params?: Record<string, unknown>, options?: CallOptions): Promise<Result>

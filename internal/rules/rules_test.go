@@ -23,6 +23,7 @@ const module = "github.com/mcprt/mcprt"
 var mayImport = map[string][]string{
 	"core/fault":     {},
 	"core/rawjson":   {},
+	"core/format":    {"core/rawjson"},
 	"core/config":    {"core/lazy"},
 	"core/lazy":      {},
 	"core/safe":      {"core/fault"},
@@ -32,7 +33,7 @@ var mayImport = map[string][]string{
 	"core/session":   {"core/lazy", "core/transport", "core/fault", "core/rawjson", "core/safe"},
 	"core/auth":      {"core/store", "core/config", "core/fault", "core/rawjson", "core/safe"},
 	"core/mcptest":   {"core/transport", "core/fault", "core/safe"},
-	"core":           {"core/lazy", "core/auth", "core/config", "core/fault", "core/rawjson", "core/safe", "core/session", "core/store", "core/trace", "core/transport"},
+	"core":           {"core/lazy", "core/auth", "core/config", "core/fault", "core/format", "core/rawjson", "core/safe", "core/session", "core/store", "core/trace", "core/transport"},
 	"capi":           {"core", "core/fault", "core/safe"},
 }
 

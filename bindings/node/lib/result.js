@@ -5,6 +5,12 @@
 import { inspect } from 'node:util'
 import { elementSpans, memberSpan } from './json.js'
 
+/**
+ * A member of a reply beside "result".
+ * @type {(result: Result, name: string) => any}
+ */
+let memberOf
+
 /** What a server sent as the result of one request. */
 export class Result {
   #envelope
@@ -27,8 +33,15 @@ export class Result {
   }
 
   get json() {
-    this.#decoded ??= JSON.parse(this.#envelope.toString())
-    return this.#decoded.result
+    return this.#reply.result
+  }
+
+  get #reply() {
+    return (this.#decoded ??= JSON.parse(this.#envelope.toString()))
+  }
+
+  static {
+    memberOf = (result, name) => result.#reply[name]
   }
 
   toJSON() {
@@ -53,6 +66,14 @@ export class CallResult extends Result {
 
   get isError() {
     return this.json?.isError === true
+  }
+
+  get message() {
+    return memberOf(this, 'message')
+  }
+
+  get followUp() {
+    return memberOf(this, 'followUp')
   }
 
   get text() {
@@ -116,6 +137,16 @@ export function decodeReply(data) {
   const reply = JSON.parse(raw.toString('utf8', 0, span.start) + '[]' + raw.toString('utf8', span.end))
   reply.tools = elementSpans(raw, span).map(({ start, end }) => new Tool(raw.subarray(start, end)))
   return withRaw(reply, raw)
+}
+
+/**
+ * Decodes a list of tools in a provider's shape, which are plain objects.
+ * @param {Buffer} data the reply, valid only now
+ * @returns {any}
+ */
+export function decodeFormatted(data) {
+  const raw = Buffer.from(data)
+  return withRaw(JSON.parse(raw.toString()), raw)
 }
 
 /** @param {any} reply @param {Buffer} raw */

@@ -12,7 +12,7 @@ import { replyError } from './errors.js'
 import { EventStream } from './events.js'
 import { loadLibrary } from './library.js'
 import { RequestDesk, answeredKinds } from './requests.js'
-import { CallResult, Result, decodeReply } from './result.js'
+import { CallResult, Result, decodeFormatted, decodeReply } from './result.js'
 
 const DEFAULT_STREAM_LIMIT = 1024
 /** The emitter's own events, and the one that throws when nobody listens: never a server's to emit. */
@@ -144,8 +144,8 @@ export class Runtime extends EventEmitter {
 
   /**
    * @param {string} name
-   * @param {object} [args]
-   * @param {import('../index.js').CallOptions & {server?: string}} [options]
+   * @param {object | string} [args]
+   * @param {import('../index.js').CallOptions & {server?: string, format?: import('../index.js').Format, callId?: string}} [options]
    */
   call(name, args, options) {
     return this.#send('Runtime.call', { tool: name, arguments: args }, options, toCallResult)
@@ -228,14 +228,15 @@ export class Runtime extends EventEmitter {
    * A verb whose reply is a report or a list. A wrong argument rejects, as every other failure does.
    * @param {string} where
    * @param {number} verb
-   * @param {import('../index.js').Abortable | undefined} options
+   * @param {(import('../index.js').Abortable & {format?: string}) | undefined} options
    * @param {object} [members] of the request, besides the options
    * @returns {Promise<any>}
    */
   async #ask(where, verb, options, members) {
     const { signal, ...request } = optionsOf(where, options)
     checkSignal(where, signal)
-    return this.#channel.submit(verb, encode(where, { ...request, ...members }), decodeReply, { signal })
+    const decode = (request.format ?? 'mcp') === 'mcp' ? decodeReply : decodeFormatted
+    return this.#channel.submit(verb, encode(where, { ...request, ...members }), decode, { signal })
   }
 
   /**

@@ -43,6 +43,11 @@ export async function program(signal: AbortSignal) {
 
   const { tools } = await runtime.list()
   expectType<Tool[]>(tools)
+  const formatted = await runtime.list({ format: 'openai' })
+  expectType<Record<string, string>>(formatted.names)
+  expectType<any[]>(await runtime.tools({ format: 'gemini' }))
+  expectType<Tool[]>(await runtime.tools())
+  expectType<CallResult>(await runtime.call('mcp_demo_echo', '{"text":"hi"}', { format: 'openai', callId: 'c' }))
   const { servers } = await runtime.list({ kind: 'servers' })
   expectType<number | null>((servers)[0]['pid'])
 
@@ -82,6 +87,8 @@ export async function mistakes(runtime: Runtime) {
   expectError(await Runtime.open(null))
   expectError(await runtime.call('x', {}, { retry: 'sometimes' }))
   expectError(await runtime.call('x', {}, { signal: 5 }))
+  expectError(await runtime.call('x', '{}'))
+  expectError(await runtime.list({ format: 'cohere' }))
   expectError(await runtime.reload({ mode: 'half' }))
   expectError((runtime.closed = true))
 }

@@ -78,7 +78,7 @@ test('the package holds its files and no tests', () => {
     assert.deepEqual(optionalDependencies, { [platformPackage()]: manifest.version, [`@mcprt/linux-${cpu}-gnu`]: manifest.version, [`@mcprt/linux-${cpu}-musl`]: manifest.version })
     assert.deepEqual({ dependencies, devDependencies, scripts }, { dependencies: manifest.dependencies, devDependencies: undefined, scripts: undefined })
     const lib = readdirSync(`${folder}lib`).map((file) => `lib/${file}`)
-    assert.deepEqual(listing(main).sort(), [...lib, 'LICENSE', 'README.md', 'bin/mcprt.js', 'index.d.cts', 'index.d.ts', 'index.js', 'package.json'].sort())
+    assert.deepEqual(listing(main).sort(), [...lib, 'LICENSE', 'README.md', 'ai.d.ts', 'ai.js', 'bin/mcprt.js', 'index.d.cts', 'index.d.ts', 'index.js', 'package.json'].sort())
   } finally {
     rmSync(target, { recursive: true })
   }

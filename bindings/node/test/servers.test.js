@@ -340,3 +340,24 @@ for (const [how, end] of [['ends without close', ''], ['is killed', 'process.kil
     await until(() => !isAlive(Number(output)), 'the end of the server')
   })
 }
+
+test('tools and results in the shapes of providers', async (t) => {
+  const runtime = await open(t, { servers: { x: server() } })
+  await runtime.connect()
+  const listing = await runtime.list({ format: 'openai', names: ['mcp_x_raw'] })
+  assert.equal(listing.tools[0].function.name, 'mcp_x_raw')
+  assert.deepEqual(listing.names, {})
+  assert.ok(listing.raw.toString().includes(RAW_SCHEMA))
+  const [tool] = await runtime.tools({ format: 'gemini', names: ['mcp_x_raw'] })
+  assert.equal(tool.parameters.type, 'OBJECT')
+  assert.equal((await runtime.tools({ format: 'mcp', names: ['mcp_x_raw'] }))[0].tool, 'raw')
+  const result = await runtime.call('mcp_x_raw', '{}', { format: 'anthropic', callId: 'c1' })
+  assert.equal(result.raw.toString(), RAW_RESULT)
+  assert.equal(result.message.tool_use_id, 'c1')
+  assert.equal(result.followUp, undefined)
+  await assert.rejects(runtime.call('mcp_x_raw', '{', { format: 'openai', callId: 'c2' }), (/** @type {any} */ error) => {
+    assert.match(error.message, /not valid JSON/)
+    assert.equal(error.result.message.tool_call_id, 'c2')
+    return true
+  })
+})

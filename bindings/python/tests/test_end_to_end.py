@@ -615,3 +615,46 @@ def test_a_long_text_goes_to_a_file(options: Dict[str, Any], tmp_path: Path) -> 
         (note,) = [note for note in result.data["_meta"]["mcprt/spilled"] if "content" in note]
         assert Path(note["path"]).read_text("utf-8") == text and note["path"] in result.text
     assert not list((tmp_path / "long").iterdir())
+
+
+def test_shapes_of_providers(rt: Runtime, options: Dict[str, Any]) -> None:
+    tools = rt.tools("openai", names=["mcp_s_exact", "mcp_s_env"])
+    assert [tool["function"]["name"] for tool in tools] == ["mcp_s_env", "mcp_s_exact"]
+    assert (tools.names, tools.revision) == ({}, rt.list().revision)
+    assert rt.tools("anthropic", names=["mcp_s_env"])[0]["input_schema"]["type"] == "object"
+    result = rt.call("mcp_s_exact", '{"n": 9007199254740993}', format="openai", call_id="c1")
+    assert result.raw == EXACT.strip()
+    assert (result.message["role"], result.message["tool_call_id"], result.follow_up) == ("tool", "c1", None)
+    with pytest.raises(mcprt.InvalidRequestError, match="not valid JSON") as caught:
+        rt.call("mcp_s_exact", "{", format="openai", call_id="c2")
+    assert caught.value.result is not None and caught.value.result.message["tool_call_id"] == "c2"
+    with pytest.raises(mcprt.InvalidRequestError, match="cohere"):
+        rt.tools("cohere")  # type: ignore[arg-type]
+    with pytest.raises(mcprt.InvalidRequestError, match="must be a mapping"):
+        rt.call("mcp_s_exact", "{}")
+
+    async def main() -> None:
+        async with AsyncRuntime(servers={"s": SCRIPTED}, **options) as other:
+            await other.connect()
+            assert (await other.tools("gemini", search="exact"))[0]["name"] == "mcp_s_exact"
+            answer = await other.call("mcp_s_env", {"name": "NONE"}, format="gemini", call_id="c3")
+            assert answer.message["functionResponse"]["response"] == {"output": "(not set)"}
+
+    asyncio.run(main())
+
+
+def test_no_framework_comes_along() -> None:
+    program = """
+import sys
+import mcprt
+assert not {"langchain_core", "agents", "pydantic", "openai"} & set(sys.modules)
+for name, extra in (("langchain", "langchain"), ("openai_agents", "openai-agents")):
+    sys.modules["langchain_core"] = sys.modules["agents"] = None
+    try:
+        __import__("mcprt." + name)
+    except ImportError as error:
+        assert f"pip install mcprt[{extra}]" in str(error), error
+    else:
+        raise AssertionError(name)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)

@@ -22,11 +22,23 @@ from ._library import Library
 from ._operations import OnProgress, Operation
 from ._options import Options, encode_options, milliseconds, path_of
 from ._runtime import Runtime
-from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
+from ._types import (
+    CallResult,
+    ConnectReport,
+    Discovery,
+    FormattedTools,
+    Json,
+    Listing,
+    ReloadReport,
+    ServerView,
+    Stats,
+    Tool,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
 
+    from ._operations import Format
     from ._options import Path
 
 T = TypeVar("T")
@@ -361,6 +373,17 @@ class AsyncRuntime:
         """As :meth:`Runtime.list`."""
         return await self._run(_operations.tools(server, names, search, if_revision, refresh))
 
+    async def tools(
+        self,
+        format: Format,
+        *,
+        server: Optional[str] = None,
+        names: Optional[Iterable[str]] = None,
+        search: Optional[str] = None,
+    ) -> FormattedTools:
+        """As :meth:`Runtime.tools`."""
+        return await self._run(_operations.formatted_tools(format, server, names, search))
+
     async def servers(self) -> Listing[ServerView]:
         """As :meth:`Runtime.servers`."""
         return await self._run(_operations.servers())
@@ -382,16 +405,20 @@ class AsyncRuntime:
     async def call(
         self,
         name: str,
-        arguments: Optional[Mapping[str, Any]] = None,
+        arguments: Union[Mapping[str, Any], str, None] = None,
         *,
         server: Optional[str] = None,
         timeout: Optional[float] = None,
         progress: Union[bool, OnProgress] = False,
         meta: Optional[Mapping[str, Any]] = None,
         retry: Optional[Literal["safe", "always", "never"]] = None,
+        format: Optional[Format] = None,
+        call_id: Optional[str] = None,
     ) -> CallResult:
         """As :meth:`Runtime.call`."""
-        return await self._run(_operations.call(name, arguments, server, timeout, progress, meta, retry))
+        return await self._run(
+            _operations.call(name, arguments, server, timeout, progress, meta, retry, format, call_id)
+        )
 
     async def request(
         self,

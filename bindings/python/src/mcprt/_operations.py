@@ -16,6 +16,7 @@ from ._types import (
     CallResult,
     ConnectReport,
     Discovery,
+    FormattedTools,
     Json,
     Listing,
     Progress,
@@ -25,11 +26,14 @@ from ._types import (
     Stats,
     Tool,
     listing,
+    parse_formatted,
     tools_listing,
 )
 
 if TYPE_CHECKING:
     from typing_extensions import Literal
+
+    Format = Literal["openai", "openai-responses", "anthropic", "gemini"]
 
 T = TypeVar("T")
 OnProgress = Callable[[Progress], object]
@@ -119,6 +123,13 @@ def tools(
     return Operation(_library.LIST, request, tools_listing)
 
 
+def formatted_tools(
+    format: str, server: Optional[str], names: Optional[Iterable[str]], search: Optional[str]
+) -> Operation[FormattedTools]:
+    request = {"format": format, "server": server, "names": _arguments.names("names", names), "search": search}
+    return Operation(_library.LIST, request, parse_formatted)
+
+
 def servers() -> Operation[Listing[ServerView]]:
     return Operation(_library.LIST, {"kind": "servers"}, listing("servers", ServerView))
 
@@ -132,14 +143,24 @@ def items(
 
 def call(
     name: str,
-    arguments: Optional[Mapping[str, Any]],
+    arguments: Union[Mapping[str, Any], str, None],
     server: Optional[str],
     timeout: Optional[float],
     progress: Union[bool, OnProgress],
     meta: Optional[Mapping[str, Any]],
     retry: Optional[str],
+    format: Optional[str] = None,
+    call_id: Optional[str] = None,
 ) -> Operation[CallResult]:
-    request = {"server": server, "tool": name, "arguments": _arguments.mapping("arguments", arguments), "_meta": meta, "retry": retry}
+    request = {
+        "server": server,
+        "tool": name,
+        "arguments": arguments if format and isinstance(arguments, str) else _arguments.mapping("arguments", arguments),
+        "_meta": meta,
+        "retry": retry,
+        "format": format,
+        "callId": call_id,
+    }
     return Operation(_library.CALL, request, CallResult, timeout=timeout, progress=progress)
 
 

@@ -13,11 +13,23 @@ from ._events import EventStream, Handler, OnEvent
 from ._operations import OnProgress, Operation
 from ._options import Options, duration, encode_options, milliseconds, path_of
 from ._pump import Pump
-from ._types import CallResult, ConnectReport, Discovery, Json, Listing, ReloadReport, ServerView, Stats, Tool
+from ._types import (
+    CallResult,
+    ConnectReport,
+    Discovery,
+    FormattedTools,
+    Json,
+    Listing,
+    ReloadReport,
+    ServerView,
+    Stats,
+    Tool,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Self, Unpack
 
+    from ._operations import Format
     from ._options import Path
 
 T = TypeVar("T")
@@ -163,6 +175,22 @@ class Runtime:
         """
         return self._run(_operations.tools(server, names, search, if_revision, refresh))
 
+    def tools(
+        self,
+        format: Format,
+        *,
+        server: Optional[str] = None,
+        names: Optional[Iterable[str]] = None,
+        search: Optional[str] = None,
+    ) -> FormattedTools:
+        """The tools known now as a model's provider takes them: plain dicts for its request's ``tools``.
+
+        "openai" is Chat Completions, "openai-responses" the Responses API; what "gemini" gives are function
+        declarations. ``server``, ``names`` and ``search`` choose as in :meth:`list`. Give what the model calls to
+        :meth:`call` with the same ``format``. See docs/adapters.md.
+        """
+        return self._run(_operations.formatted_tools(format, server, names, search))
+
     def servers(self) -> Listing[ServerView]:
         """The state of every server; asks no server."""
         return self._run(_operations.servers())
@@ -191,13 +219,15 @@ class Runtime:
     def call(
         self,
         name: str,
-        arguments: Optional[Mapping[str, Any]] = None,
+        arguments: Union[Mapping[str, Any], str, None] = None,
         *,
         server: Optional[str] = None,
         timeout: Optional[float] = None,
         progress: Union[bool, OnProgress] = False,
         meta: Optional[Mapping[str, Any]] = None,
         retry: Optional[Literal["safe", "always", "never"]] = None,
+        format: Optional[Format] = None,
+        call_id: Optional[str] = None,
     ) -> CallResult:
         """Calls a tool by its name in :meth:`list`, or with ``server`` by that server's own name for it.
 
@@ -208,8 +238,14 @@ class Runtime:
         connection; the default, "safe", does so only for tools that declare themselves read-only or idempotent. ``meta`` is
         sent as ``_meta``. Raises, among others, :class:`UnknownToolError`, :class:`TimeoutError`, :class:`RPCError`,
         :class:`ExitedError`, or :class:`OutcomeUnknownError` when the tool may have run.
+
+        With ``format``, name and arguments are as the model wrote them for a tool of :meth:`tools`, the arguments as
+        a dict or as JSON text; the result's :attr:`CallResult.message` answers the call ``call_id``. A failed call
+        has one, too, in the ``result`` of the exception.
         """
-        return self._run(_operations.call(name, arguments, server, timeout, progress, meta, retry))
+        return self._run(
+            _operations.call(name, arguments, server, timeout, progress, meta, retry, format, call_id)
+        )
 
     def request(
         self,

@@ -64,7 +64,7 @@ class CallResult:
     @cached_property
     def data(self) -> Any:
         """The decoded result: an object, except where a server's own method answers with something else."""
-        return _json.decode(self._reply)["result"]
+        return self._decoded["result"]
 
     @property
     def content(self) -> List[Json]:
@@ -95,6 +95,27 @@ class CallResult:
     def is_error(self) -> bool:
         """The tool ran and reports that it failed."""
         return self._member("isError") is True
+
+    @property
+    def message(self) -> Json:
+        """What answers the model, in the shape of the call's ``format``; ``KeyError`` for a call without one.
+
+        "openai": a message. "openai-responses": an item of the input. "anthropic" and "gemini": a block or part of
+        the user's next message.
+        """
+        return dict(self._decoded["message"])
+
+    @property
+    def follow_up(self) -> Optional[Json]:
+        """A message of the user with the pictures, sound and PDFs that "openai" has no place for in :attr:`message`.
+
+        It belongs behind the answers to all calls of the same turn. None for most results, and in other formats.
+        """
+        return self._decoded.get("followUp")
+
+    @cached_property
+    def _decoded(self) -> Json:
+        return dict(_json.decode(self._reply))
 
     def _member(self, name: str) -> Any:
         return _object(self.data).get(name)
@@ -346,6 +367,15 @@ class Listing(List[T], Generic[T]):
         self.revision = revision
 
 
+class FormattedTools(Listing[Json]):
+    """Tools as a model's provider takes them, ready for its request. ``names`` has :attr:`Tool.name` of each tool whose name
+    the provider does not take, by the name that it has here."""
+
+    def __init__(self, items: List[Json], raw: bytes, revision: int, names: Dict[str, str]) -> None:
+        super().__init__(items, raw, revision)
+        self.names = names
+
+
 class Discovery(Reply):
     """The servers that the config files name."""
 
@@ -461,6 +491,11 @@ def tools_listing(reply: bytes) -> Optional[Listing[Tool]]:
     """None where nothing changed since the revision that the request named."""
     data = _json.decode(reply)
     return None if data.get("unchanged") else _tools(reply, data)
+
+
+def parse_formatted(reply: bytes) -> FormattedTools:
+    data = _json.decode(reply)
+    return FormattedTools(data["tools"], reply, int(data["revision"]), data.get("names") or {})
 
 
 def listing(member: str, make: Callable[[Any], T]) -> Callable[[bytes], Listing[T]]:

@@ -1,0 +1,299 @@
+package format
+
+import (
+	"strings"
+
+	"github.com/mcprt/mcprt/core/rawjson"
+)
+
+// Result gives a tool's result the provider's shape. message is what answers the model's
+// call: a message, or a part of one. followUp, nil for most, is a message of the user for
+// what the provider's tool results cannot hold; it has its place behind the answers to
+// all calls of the same turn. name is the provider's of the tool, callID the model's of
+// the call; result is MCP's, valid JSON.
+//
+// Nothing is left out without a word: for what no model can be shown there is a line of text.
+func (p Provider) Result(name, callID string, result []byte) (message, followUp []byte) {
+	r := readResult(result)
+	switch p {
+	case OpenAI:
+		return r.openAI(callID)
+	case OpenAIResponses:
+		return r.responses(callID), nil
+	case Anthropic:
+		return r.anthropic(callID), nil
+	}
+	return r.gemini(name, callID), nil
+}
+
+// result is a tool's result in parts.
+type result struct {
+	parts      []part
+	structured []byte // where no text says the same; it is the text of the last part then
+	failed     bool
+}
+
+// part is text, or a file in base64.
+type part struct {
+	text string
+	mime string // "" for text
+	data []byte // a JSON string of base64, as it was sent
+	uri  string
+}
+
+// sized describes a file to a model that cannot be shown it.
+func (p *part) sized() string {
+	data, _ := rawjson.String(p.data)
+	out := "[" + p.mime + ", " + size(data)
+	if p.uri != "" {
+		out += ", " + p.uri
+	}
+	return out + ": cannot be shown here]"
+}
+
+func readResult(raw []byte) *result {
+	r := &result{failed: string(rawjson.Get(raw, "isError")) == "true"}
+	hasText := false
+	_ = rawjson.Elements(rawjson.Get(raw, "content"), func(block []byte) bool {
+		p, ok := readPart(block)
+		if ok {
+			hasText = hasText || p.mime == ""
+			r.parts = append(r.parts, p)
+		}
+		return true
+	})
+	// "For backwards compatibility, a tool that returns structured content SHOULD also
+	// return the serialized JSON in a TextContent block" (MCP 2025-06-18, tools).
+	if s := rawjson.Get(raw, "structuredContent"); !hasText && s != nil && string(s) != "null" {
+		r.structured = s
+		r.parts = append(r.parts, part{text: string(s)})
+	}
+	return r
+}
+
+func readPart(block []byte) (part, bool) {
+	get := func(from []byte, key string) string {
+		s, _ := rawjson.String(rawjson.Get(from, key))
+		return s
+	}
+	file := func(from []byte, data, mime, uri string) part {
+		raw := rawjson.Get(from, data)
+		if _, ok := rawjson.String(raw); !ok {
+			raw = []byte(`""`)
+		}
+		if mime == "" {
+			mime = "application/octet-stream"
+		}
+		return part{mime: mime, data: raw, uri: uri}
+	}
+	switch kind := get(block, "type"); kind {
+	case "text":
+		text := get(block, "text")
+		return part{text: text}, text != ""
+	case "image", "audio":
+		return file(block, "data", get(block, "mimeType"), ""), true
+	case "resource":
+		resource := rawjson.Get(block, "resource")
+		uri, mime := get(resource, "uri"), get(resource, "mimeType")
+		if rawjson.Get(resource, "text") == nil && rawjson.Get(resource, "blob") != nil {
+			return file(resource, "blob", mime, uri), true
+		}
+		return part{text: "[" + uri + "]\n" + get(resource, "text")}, true
+	case "resource_link":
+		text := "[resource " + get(block, "uri")
+		if name := get(block, "name"); name != "" {
+			text += ", " + name
+		}
+		if mime := get(block, "mimeType"); mime != "" {
+			text += ", " + mime
+		}
+		text += "]"
+		if d := get(block, "description"); d != "" {
+			text += " " + d
+		}
+		return part{text: text}, true
+	case "":
+		return part{}, false
+	default:
+		return part{text: string(block)}, true // a kind that is newer than this
+	}
+}
+
+// dataURL appends the JSON string of a data: URL.
+func (p *part) dataURL(b []byte) []byte {
+	quoted := rawjson.AppendString(nil, "data:"+p.mime+";base64,")
+	b = append(b, quoted[:len(quoted)-1]...)
+	return append(b, p.data[1:]...)
+}
+
+func (p *part) fileName() []byte {
+	name := p.uri[strings.LastIndexByte(p.uri, '/')+1:]
+	if name == "" {
+		name = "file"
+	}
+	return rawjson.AppendString(nil, name)
+}
+
+// openAI: a message of the role "tool" has text only ("ChatCompletionToolMessageParam" of
+// OpenAI's SDKs); pictures, sound and PDFs can be in one of the user.
+func (r *result) openAI(callID string) (message, followUp []byte) {
+	var texts []string
+	var user []byte
+	for i := range r.parts {
+		p := &r.parts[i]
+		one := []byte(nil)
+		switch {
+		case p.mime == "":
+			texts = append(texts, p.text)
+			continue
+		case pictures[p.mime]:
+			one = append(p.dataURL([]byte(`{"type":"image_url","image_url":{"url":`)), `}}`...)
+		case sounds[p.mime] != "":
+			one = append(append(append([]byte(`{"type":"input_audio","input_audio":{"data":`), p.data...), `,"format":"`...), sounds[p.mime]+`"}}`...)
+		case p.mime == pdf:
+			one = append(append([]byte(`{"type":"file","file":{"filename":`), p.fileName()...), `,"file_data":`...)
+			one = append(p.dataURL(one), `}}`...)
+		default:
+			texts = append(texts, p.sized())
+			continue
+		}
+		texts = append(texts, "["+p.mime+": in the next message of the user]")
+		user = append(append(user, one...), ',')
+	}
+	b := append([]byte(`{"role":"tool","tool_call_id":`), rawjson.AppendString(nil, callID)...)
+	b = append(b, `,"content":`...)
+	b = append(rawjson.AppendString(b, strings.Join(texts, "\n")), '}')
+	if user != nil {
+		followUp = append(append([]byte(`{"role":"user","content":[`), user[:len(user)-1]...), `]}`...)
+	}
+	return b, followUp
+}
+
+var (
+	pictures = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true}
+	sounds   = map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+)
+
+const pdf = "application/pdf"
+
+// responses: the output of a function call may hold text, pictures and files.
+func (r *result) responses(callID string) []byte {
+	b := append([]byte(`{"type":"function_call_output","call_id":`), rawjson.AppendString(nil, callID)...)
+	b = append(b, `,"output":`...)
+	if !r.hasFiles(func(p *part) bool { return pictures[p.mime] || p.mime == pdf }) {
+		return append(rawjson.AppendString(b, r.text()), '}')
+	}
+	b = append(b, '[')
+	for i := range r.parts {
+		p := &r.parts[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		switch {
+		case pictures[p.mime]:
+			b = append(p.dataURL(append(b, `{"type":"input_image","image_url":`...)), '}')
+		case p.mime == pdf:
+			b = append(append(append(b, `{"type":"input_file","filename":`...), p.fileName()...), `,"file_data":`...)
+			b = append(p.dataURL(b), '}')
+		default:
+			b = append(rawjson.AppendString(append(b, `{"type":"input_text","text":`...), p.words()), '}')
+		}
+	}
+	return append(b, `]}`...)
+}
+
+func (r *result) hasFiles(shown func(*part) bool) bool {
+	for i := range r.parts {
+		if shown(&r.parts[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// words is a part as text.
+func (p *part) words() string {
+	if p.mime == "" {
+		return p.text
+	}
+	return p.sized()
+}
+
+func (r *result) text() string {
+	var texts []string
+	for i := range r.parts {
+		texts = append(texts, r.parts[i].words())
+	}
+	return strings.Join(texts, "\n")
+}
+
+// anthropic: a tool_result block holds text, pictures and documents. An empty text is
+// refused ("text content blocks must be non-empty"), which readPart has left out.
+func (r *result) anthropic(callID string) []byte {
+	b := append([]byte(`{"type":"tool_result","tool_use_id":`), rawjson.AppendString(nil, callID)...)
+	b = append(b, `,"content":[`...)
+	for i := range r.parts {
+		p := &r.parts[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		switch {
+		case pictures[p.mime]:
+			b = append(p.base64(append(b, `{"type":"image","source":`...)), '}')
+		case p.mime == pdf:
+			b = append(p.base64(append(b, `{"type":"document","source":`...)), '}')
+		default:
+			b = append(rawjson.AppendString(append(b, `{"type":"text","text":`...), p.words()), '}')
+		}
+	}
+	b = append(b, ']')
+	if r.failed {
+		b = append(b, `,"is_error":true`...)
+	}
+	return append(b, '}')
+}
+
+func (p *part) base64(b []byte) []byte {
+	b = append(b, `{"type":"base64","media_type":`...)
+	b = append(rawjson.AppendString(b, p.mime), `,"data":`...)
+	return append(append(b, p.data...), '}')
+}
+
+// gemini: "Use "output" key to specify function output and "error" key to specify error
+// details" (FunctionResponse.response); files are parts of the response.
+func (r *result) gemini(name, callID string) []byte {
+	b := []byte(`{"functionResponse":{`)
+	if callID != "" {
+		b = append(rawjson.AppendString(append(b, `"id":`...), callID), ',')
+	}
+	b = append(rawjson.AppendString(append(b, `"name":`...), name), `,"response":{`...)
+	key := `"output":`
+	if r.failed {
+		key = `"error":`
+	}
+	b = append(b, key...)
+	var texts []string
+	var files []byte
+	for i := range r.parts {
+		p := &r.parts[i]
+		if !pictures[p.mime] && p.mime != pdf {
+			texts = append(texts, p.words())
+			continue
+		}
+		if files != nil {
+			files = append(files, ',')
+		}
+		files = append(rawjson.AppendString(append(files, `{"inlineData":{"mimeType":`...), p.mime), `,"data":`...)
+		files = append(append(files, p.data...), `}}`...)
+	}
+	if r.structured != nil && !r.failed {
+		b = append(b, r.structured...)
+	} else {
+		b = rawjson.AppendString(b, strings.Join(texts, "\n"))
+	}
+	b = append(b, '}')
+	if files != nil {
+		b = append(append(append(b, `,"parts":[`...), files...), ']')
+	}
+	return append(b, `}}`...)
+}
