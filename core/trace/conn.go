@@ -156,6 +156,9 @@ type asked struct {
 	method, tool string
 	at           time.Time
 	first        bool // the first call of its start
+	// record writes down a request of ours, once, whoever comes first: the one who sent it, or its
+	// answer, which must not stand before it.
+	record func(error)
 }
 
 // tap stands between a connection and its session.
@@ -181,31 +184,37 @@ func (t *tap) outgoing(msg []byte) (record func(error)) {
 	rec := Record{Time: now, Type: TypeMessage, Server: t.a.server, Generation: t.a.gen, Direction: "out", Bytes: int64(len(msg))}
 	rec.ID = bytes.Clone(m.ID)
 	payload := m.Params
+	request := m.Method != "" && hasID(m.ID)
+	var once sync.Once
+	record = func(err error) {
+		once.Do(func() {
+			if err != nil {
+				rec.Outcome, rec.Error = OutcomeFailed, failure(err)
+				if request {
+					t.take(t.sent, rec.ID)
+				}
+			}
+			t.a.r.add(rec, payload)
+			payload = nil // it is the caller's, whose time with it is over
+		})
+	}
 	switch {
 	case m.Method == "":
 		payload = t.answered(&rec, &m, t.take(t.asked, m.ID), now)
-	case hasID(m.ID):
-		t.request(&rec, &m, t.sent, now)
+	case request:
+		t.request(&rec, &m, t.sent, now, record)
 	default:
 		t.notification(&rec, &m)
 		t.steps(m.Method, m.Params, now)
 	}
-	return func(err error) {
-		if err != nil {
-			rec.Outcome, rec.Error = OutcomeFailed, failure(err)
-			if m.Method != "" && hasID(m.ID) {
-				t.take(t.sent, m.ID)
-			}
-		}
-		t.a.r.add(rec, payload)
-	}
+	return record
 }
 
 func hasID(id []byte) bool { return len(id) > 0 && string(id) != "null" }
 
-func (t *tap) request(rec *Record, m *transport.Message, open map[string]asked, now time.Time) {
+func (t *tap) request(rec *Record, m *transport.Message, open map[string]asked, now time.Time, record func(error)) {
 	rec.Kind, rec.Method = "request", m.Method
-	q := asked{method: strings.Clone(m.Method), at: now}
+	q := asked{method: strings.Clone(m.Method), at: now, record: record}
 	if m.Method == "tools/call" {
 		q.tool, _ = rawjson.String(rawjson.Get(m.Params, "name"))
 		rec.Tool = q.tool
@@ -311,10 +320,13 @@ func (t *tap) Receive(m *transport.Message) {
 	switch {
 	case m.Method == "":
 		q := t.take(t.sent, m.ID)
+		if q.record != nil {
+			q.record(nil) // the answer was quicker than the return of the write
+		}
 		payload = t.answered(&rec, m, q, now)
 		t.settle(&rec, q, payload, now)
 	case hasID(m.ID):
-		t.request(&rec, m, t.asked, now)
+		t.request(&rec, m, t.asked, now, nil)
 	default:
 		t.notification(&rec, m)
 	}
