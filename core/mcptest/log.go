@@ -23,7 +23,8 @@ type Counts struct {
 	Received    []string // every message, in the order of arrival
 }
 
-// Log collects Counts; a child also writes its events to a file.
+// Log collects Counts; a child, and a server with a LogFile, writes its events to a file, and
+// keeps no messages.
 type Log struct {
 	mu     sync.Mutex
 	counts Counts
@@ -47,8 +48,15 @@ func (l *Log) add(change func(*Counts)) {
 	change(&l.counts)
 }
 
+// keep is add of what grows without end: where it goes to a file it is not held in memory.
+func (l *Log) keep(change func(*Counts)) {
+	if l.file == nil {
+		l.add(change)
+	}
+}
+
 func (l *Log) received(line []byte) {
-	l.add(func(c *Counts) { c.Received = append(c.Received, string(line)) })
+	l.keep(func(c *Counts) { c.Received = append(c.Received, string(line)) })
 	l.event("recv", json.RawMessage(slices.Clone(line)))
 }
 
@@ -62,7 +70,7 @@ func (l *Log) called(tool string) {
 }
 
 func (l *Log) cancelled(id string) {
-	l.add(func(c *Counts) { c.Cancelled = append(c.Cancelled, id) })
+	l.keep(func(c *Counts) { c.Cancelled = append(c.Cancelled, id) })
 	l.event("cancelled", id)
 }
 
