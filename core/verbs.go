@@ -407,7 +407,7 @@ func (m *Manager) unknownServer(snap *Snapshot, name string) *fault.Error {
 	for _, v := range snap.servers {
 		have = append(have, v.name)
 	}
-	e := fault.New(fault.UnknownServer, "", "there is no server %q; known are: %s", name, some(have))
+	e := fault.New(fault.UnknownServer, "", "there is no server %q; %s", name, known(snap, have))
 	if found := m.result(); found != nil {
 		for _, c := range found.Entries {
 			if c.Name == name && c.DuplicateOf != "" {
@@ -435,9 +435,20 @@ func unknownTool(snap *Snapshot, name string) *fault.Error {
 	if len(untrusted) > 0 {
 		hint = "; not started, since nobody has approved them: " + some(untrusted)
 	}
-	e := fault.New(fault.UnknownTool, "", "there is no tool %q; known are: %s%s", name, some(have), hint)
+	e := fault.New(fault.UnknownTool, "", "there is no tool %q; %s%s", name, known(snap, have), hint)
 	e.Tool = name
 	return e
+}
+
+// NoServers tells somebody who expected servers why there are none.
+const NoServers = "no server is configured here; mcprt reads .mcp.json, .mcprt/mcp.json and the files of other tools"
+
+// known lists what there is in the place of what was asked for.
+func known(snap *Snapshot, names []string) string {
+	if len(snap.servers) == 0 {
+		return NoServers
+	}
+	return "known are: " + some(names)
 }
 
 // some joins the first names; a list of thousands helps nobody.

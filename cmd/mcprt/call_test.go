@@ -48,17 +48,22 @@ func TestReadArguments(t *testing.T) {
 // project makes a project folder with a good and a broken server, both this tool.
 func project(t *testing.T) (flags []string) {
 	t.Helper()
+	return projectOf(t, map[string]any{"demo": demoServer(t), "broken": demoServer(t, "--fail-start", "DEMO_TOKEN is not set")})
+}
+
+// demoServer is a config of the demo server, in this process's own program.
+func demoServer(t *testing.T, args ...string) map[string]any {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := func(args ...string) map[string]any {
-		return map[string]any{"command": self, "args": append([]string{"demo-server"}, args...), "env": map[string]string{runAsTool: "1"}}
-	}
-	file, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
-		"demo":   server(),
-		"broken": server("--fail-start", "DEMO_TOKEN is not set"),
-	}})
+	return map[string]any{"command": self, "args": append([]string{"demo-server"}, args...), "env": map[string]string{runAsTool: "1"}}
+}
+
+func projectOf(t *testing.T, servers map[string]any) (flags []string) {
+	t.Helper()
+	file, err := json.Marshal(map[string]any{"mcpServers": servers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +149,16 @@ func TestBrokenAndMissingProjects(t *testing.T) {
 	if got := runTool(t, "", "discover", "--user", "none", "--cwd", filepath.Join(dir, "gone")); got.code != exitUsage || !strings.Contains(got.stderr, "is no directory") {
 		t.Errorf("a folder that does not exist: %+v", got)
 	}
-	if got := runTool(t, "", "discover", "--user", "none", "--cwd", dir); !strings.Contains(got.stderr, "no server is configured here") {
-		t.Errorf("an empty folder: %+v", got)
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{exitOK, []string{"discover"}}, {exitOK, []string{"list"}}, {exitOK, []string{"list", "servers"}}, {exitFailed, []string{"doctor"}},
+		{exitFailed, []string{"doctor", "--json"}}, {exitFailed, []string{"call", "mcp_demo_echo"}}, {exitFailed, []string{"login", "demo"}}, {exitFailed, []string{"list", "--server", "demo"}},
+	} {
+		if got := runTool(t, "", append(c.args, "--user", "none", "--cwd", dir)...); got.code != c.code || !strings.Contains(got.stdout+got.stderr, "no server is configured here") {
+			t.Errorf("%s in an empty folder: %+v", c.args, got)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, ".mcp.json"), []byte(`{"mcpServers": {`), 0o600); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
@@ -124,10 +123,9 @@ func discover(s *session) error {
 		}
 		rows = append(rows, []cell{{server.Name, ""}, {server.Transport, ""}, status, {server.Source.within(root), faint}, {target, ""}})
 	}
-	broken := slices.ContainsFunc(found.Diagnostics, func(d diagnostic) bool { return d.Severity == "error" })
 	switch {
-	case len(rows) == 0 && !broken: // else the errors below say why there is none
-		fmt.Fprintln(s.stderr, "no server is configured here; mcprt reads .mcp.json, .mcprt/mcp.json and the files of other tools")
+	case len(rows) == 0 && !hasError(found.Diagnostics): // else the errors below say why there is none
+		fmt.Fprintln(s.stderr, core.NoServers)
 	case len(rows) > 0:
 		s.stdout.table([]string{"NAME", "TRANSPORT", "STATUS", "SOURCE", "COMMAND OR URL"}, rows)
 	}

@@ -91,9 +91,12 @@ func doctor(s *session, o *clientOptions, noStart bool) error {
 	}
 	c.Checks = append(c.Checks, s.checkCache(report.Diagnostics), s.checkTrust())
 	c.Checks = append(c.Checks, checkPrograms(o, found)...)
+	if len(found.Servers) == 0 && !hasError(c.Diagnostics) {
+		c.Checks = append(c.Checks, check{Name: "servers", Message: core.NoServers})
+	}
 	c.OK = !slices.ContainsFunc(c.Servers, func(e examined) bool { return !e.OK }) &&
 		!slices.ContainsFunc(c.Checks, func(k check) bool { return !k.OK }) &&
-		!slices.ContainsFunc(c.Diagnostics, func(d diagnostic) bool { return d.Severity == "error" })
+		!hasError(c.Diagnostics)
 	encoded, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err
@@ -106,6 +109,10 @@ func doctor(s *session, o *clientOptions, noStart bool) error {
 		return &exitError{code: exitFailed}
 	}
 	return nil
+}
+
+func hasError(found []diagnostic) bool {
+	return slices.ContainsFunc(found, func(d diagnostic) bool { return d.Severity == "error" })
 }
 
 // examine says of one entry how it is. Another entry of its name may be the one

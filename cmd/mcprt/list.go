@@ -108,6 +108,8 @@ func list(s *session, kind, server, search string) error {
 		printTools(s.stdout, items)
 	case len(items) > 0:
 		printItems(s.stdout, items)
+	case len(report.Servers) == 0 && !hasError(report.Diagnostics): // else these say why there is none
+		fmt.Fprintln(s.stderr, core.NoServers)
 	default:
 		fmt.Fprintf(s.stderr, "no %s\n", kind)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -59,7 +60,25 @@ Exit status:
 		return usageError("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(cacheCommand(), callCommand(), demoServerCommand(), discoverCommand(), doctorCommand(), faultServerCommand(), listCommand(), loginCommand(), logoutCommand(), serveCommand(), traceCommand(), trustCommand(), versionCommand(), watchCommand())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() { // cobra's own show help for any word, and say that all is well
+		case "help":
+			cmd.Args = knownCommand
+		case "completion":
+			cmd.Args, cmd.RunE = noArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	return root
+}
+
+// knownCommand takes the words of a command.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if _, left, err := cmd.Root().Find(args); err != nil || len(left) > 0 {
+		return usageError("%s does not know %q; see %s", cmd.CommandPath(), strings.Join(args, " "), cmd.CommandPath())
+	}
+	return nil
 }
 
 // noArgs is cobra.NoArgs with a message that names what to do.

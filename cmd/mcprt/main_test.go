@@ -80,7 +80,7 @@ func TestVersionIsThatOfTheHeader(t *testing.T) {
 func TestWrongCommandLines(t *testing.T) {
 	for _, args := range [][]string{
 		{"nope"}, {"--nope"}, {"version", "extra"}, {"demo-server", "extra"}, {"demo-server", "--start-delay", "x"},
-		{"demo-server", "--start-delay", "-1s"},
+		{"demo-server", "--start-delay", "-1s"}, {"help", "nope"}, {"help", "trace", "nope"}, {"completion", "tcsh"}, {"trace", "nope"}, {"trust", "nope"}, {"cache", "nope"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -60,6 +62,9 @@ func (f *traceFilter) read(file string) (*trace.Trace, error) {
 		}
 	}
 	t, err := trace.ReadFile(file, f.limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no file %s; a program records one with the option trace of open, this tool with --trace FILE", file)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func TestDoctor(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, ".config", "mcprt", "trust.json")); err != nil {
 		t.Fatal(err)
 	}
-	got = runTool(t, "", "doctor", "--cwd", t.TempDir(), "--cache-dir", t.TempDir(), "--user", "none")
+	got = runTool(t, "", append([]string{"doctor", "--trust-project"}, projectOf(t, map[string]any{"demo": demoServer(t)})...)...)
 	if got.code != exitOK || strings.Contains(got.stdout, "PROBLEM") {
 		t.Errorf("a sound place: %+v", got)
 	}
