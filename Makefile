@@ -41,7 +41,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples conformance test-extra test-deep test-adapters test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm bench bench-build bench-check clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples try-signin conformance test-extra test-deep test-adapters test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm bench bench-build bench-check clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -195,6 +195,9 @@ test-adapters: build $(STAMPS)/testadapters-python $(STAMPS)/testadapters-node #
 	cd testadapters && PYTHONPATH=../bindings/python/src .venv/bin/python -m pytest -q
 	cd testadapters && $(NODE) node_modules/typescript/bin/tsc --project tsconfig.json
 	PYTHON=$(PYTHON) $(NODE) --test testadapters/ai.test.mjs
+
+try-signin: build build/gosdk-server $(STAMPS)/testservers-python $(STAMPS)/testservers-node ## Run a server that wants a sign-in, on this machine, until Ctrl-C, and say how to use it
+	@testservers/with-remote.sh testservers/try-signin.sh
 
 # ---- the official suite ---------------------------------------------------
 
