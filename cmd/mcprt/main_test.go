@@ -72,6 +72,9 @@ func TestVersionIsThatOfTheHeader(t *testing.T) {
 	if got.code != 0 || !strings.HasPrefix(got.stdout, want) {
 		t.Fatalf("mcprt version = %+v, want a line that begins with %q", got, want)
 	}
+	if asJSON := runTool(t, "", "version", "--json"); !strings.Contains(asJSON.stdout, `"version":"`+strings.Join(parts, ".")+`"`) {
+		t.Errorf("mcprt version --json = %+v", asJSON)
+	}
 	if flag := runTool(t, "", "--version"); flag != got {
 		t.Errorf("mcprt --version = %+v, but mcprt version = %+v", flag, got)
 	}

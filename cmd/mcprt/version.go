@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
 )
 
@@ -16,13 +17,23 @@ func versionText() string {
 const version = "0.1.0"
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
+			text := []byte(versionText())
+			if asJSON {
+				var err error
+				if text, err = json.Marshal(map[string]string{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}); err != nil {
+					return err
+				}
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as a JSON object")
+	return cmd
 }
