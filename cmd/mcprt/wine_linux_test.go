@@ -64,28 +64,32 @@ func TestUnderWine(t *testing.T) {
 		}
 	}
 
-	// A host that is killed takes its servers with it: they are in one job.
-	host := wine("watch", "--trust-project", "--json")
-	out, err := host.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && !(strings.Contains(lines.Text(), `"demo"`) && strings.Contains(lines.Text(), `"state":"ready"`)) {
-	}
-	if n := len(processesOf(t, windows)); n < 2 {
-		t.Fatalf("%d processes run", n)
-	}
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = host.Wait()
-	for end := time.Now().Add(5 * time.Second); len(processesOf(t, windows)) > 0; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("5 s after the host was killed there are still %q", processesOf(t, windows))
+	// A host that is killed takes its servers with it: they are in one job. At its first
+	// events they are being created, which is when one may be outside.
+	for _, until := range [][2]string{{`"demo"`, `"ready"`}, {`"demo"`, `"connecting"`}, {`"broken"`, `"connecting"`}, {`"broken"`, `"backoff"`}} {
+		host := wine("watch", "--trust-project", "--json")
+		out, err := host.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := host.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines, seen := bufio.NewScanner(out), false
+		for !seen && lines.Scan() {
+			seen = strings.Contains(lines.Text(), `"name":`+until[0]) && strings.Contains(lines.Text(), `"state":`+until[1])
+		}
+		if n := len(processesOf(t, windows)); !seen || until[1] == `"ready"` && n < 2 {
+			t.Fatalf("%s was seen: %v; %d processes run", until, seen, n)
+		}
+		if err := host.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = host.Wait()
+		for end := time.Now().Add(5 * time.Second); len(processesOf(t, windows)) > 0; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("5 s after the host was killed at %s there are still %q", until, processesOf(t, windows))
+			}
 		}
 	}
 }

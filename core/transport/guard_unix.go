@@ -129,6 +129,18 @@ func (g *guardian) enter() error {
 	return g.start()
 }
 
+// launch starts a server that is known to the guard from its fork on. end is the pipe
+// that will be its stdin or stdout.
+func (g *guardian) launch(cmd *exec.Cmd, end *os.File) error {
+	name := g.birth(end)
+	defer g.born(name)
+	err := cmd.Start()
+	if err == nil {
+		g.add(cmd.Process.Pid)
+	}
+	return err
+}
+
 // birth is called before a fork, with the pipe that will be the child's stdin or
 // stdout; born ends it, whatever came of it.
 func (g *guardian) birth(end *os.File) (name string) {

@@ -1,17 +1,19 @@
 package transport
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
 )
 
-// guard puts each server into a job object of its own, which only this process has
-// a handle of: the kernel ends all that is in a job with its last handle, however the
-// host came to its end. Servers are created suspended, so that nothing which they
-// start is outside the job.
+// guard has each server created inside a job object of its own, which only this process
+// has a handle of: the kernel ends all that is in a job with its last handle, however and
+// whenever the host comes to its end. os/exec could only put a running process into a
+// job, or a suspended one that stays for ever when the host is killed before it resumes it.
 var guard = guardian{jobs: map[int]windows.Handle{}}
 
 type guardian struct {
@@ -19,37 +21,42 @@ type guardian struct {
 	jobs map[int]windows.Handle // by the server's process id
 }
 
-var resumeProcess = windows.NewLazySystemDLL("ntdll.dll").NewProc("NtResumeProcess")
+func (*guardian) enter() error { return nil }
 
-func (*guardian) enter() error          { return nil }
-func (*guardian) birth(*os.File) string { return "" }
-func (*guardian) born(string)           {}
-
-// add takes a suspended server into a job and lets it run. One that no job takes, as
-// inside an old sandbox, runs without.
-func (g *guardian) add(pid int) {
-	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_SUSPEND_RESUME, false, uint32(pid))
+// launch is cmd.Start, into a job. Where no job may be made, as inside an old sandbox,
+// the server runs without. The second parameter is for guards of other systems.
+func (g *guardian) launch(cmd *exec.Cmd, _ *os.File) error {
+	job, err := newJob()
 	if err != nil {
-		return // it cannot be resumed either; its start ends by its time
+		return cmd.Start()
 	}
-	defer windows.CloseHandle(process)
-	defer resumeProcess.Call(uintptr(process))
+	process, err := create(cmd, job)
+	if err != nil {
+		windows.CloseHandle(job)
+		if errors.Is(err, windows.ERROR_ACCESS_DENIED) || errors.Is(err, windows.ERROR_NOT_SUPPORTED) {
+			return cmd.Start() // it tells a file that may not be run from a job that may not be used
+		}
+		return err
+	}
+	cmd.Process = process
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.jobs[process.Pid] = job
+	return nil
+}
+
+func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
-		return
+		return 0, err
 	}
 	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{}
 	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
-	if _, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err == nil {
-		err = windows.AssignProcessToJobObject(job, process)
-	}
-	if err != nil {
+	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
 		windows.CloseHandle(job)
-		return
+		return 0, err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.jobs[pid] = job
+	return job, nil
 }
 
 func (g *guardian) leave(pid int) {

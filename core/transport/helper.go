@@ -47,18 +47,14 @@ func (h Helper) Output(ctx context.Context) ([]byte, error) {
 	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"/bin/sh", "-c", h.Command}, Env: append([]string{}, h.Env...), Dir: h.Dir,
 		Stdout: w, ExtraFiles: strangers(w), SysProcAttr: attr}
 	_ = guard.enter() // without a guard it still ends with its time
-	birth := guard.birth(w)
-	err = cmd.Start()
+	err = guard.launch(cmd, w)
 	w.Close()
 	if err != nil {
-		guard.born(birth)
 		guard.leave(0)
 		reason, _ := spawnReason(err, cmd.Path, h.Dir)
 		return nil, errors.New("cannot be started: " + reason)
 	}
 	c := &helperRun{cmd: cmd, exited: make(chan struct{})}
-	guard.add(cmd.Process.Pid)
-	guard.born(birth)
 	defer guard.leave(cmd.Process.Pid)
 	printed := make(chan []byte, 1)
 	safe.Go(nil, func() {

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/windows"
 )
 
 // Windows knows no signals: both mean TerminateProcess.
@@ -20,8 +18,7 @@ const (
 )
 
 func childAttr() *syscall.SysProcAttr {
-	// Suspended until guard.add.
-	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP | windows.CREATE_SUSPENDED, HideWindow: true}
+	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
 
 func sessionAttr() *syscall.SysProcAttr { return childAttr() }

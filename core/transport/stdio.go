@@ -196,9 +196,7 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 	}
 	child = c.cmd
 	safe.Point("transport.dial")
-	birth := guard.birth(ends[0])
-	defer guard.born(birth)
-	if err := c.cmd.Start(); err != nil {
+	if err := guard.launch(c.cmd, ends[0]); err != nil {
 		reason, _ := spawnReason(err, s.Path, s.Dir)
 		return nil, s.spawnFault(reason, err)
 	}
@@ -206,7 +204,6 @@ func (s Stdio) start(r Receiver) (_ *stdioConn, err error) {
 		f.Close()
 	}
 	c.pid = c.cmd.Process.Pid
-	guard.add(c.pid)
 	safe.Point("transport.started")
 	began = true
 	return c, nil
