@@ -63,6 +63,9 @@ int main(int argc, char **argv) {
   unsigned seed = (unsigned)atoi(argv[2]);
   struct rlimit none = {0, 0};
   setrlimit(RLIMIT_CORE, &none);
+  /* Under nohup, or in a script's background, these are ignored from the start, and would end nothing. */
+  signal(SIGHUP, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
   pthread_t thread;
   if (!strcmp(end, "ignore")) signal(SIGCHLD, SIG_IGN);
   if (!strcmp(end, "reap")) pthread_create(&thread, 0, reaper, 0);
