@@ -190,7 +190,7 @@ func (at *attempt) wait(ctx context.Context) error {
 // open makes the session, or joins one that managers with equal configs have already.
 func (at *attempt) open(ctx context.Context, clock *clock, cfg session.Config, h *handler, r *config.Resolved, principal string) (*hold, error) {
 	if at.m.opts.Share {
-		return join(ctx, at.shareKey(r, cfg, principal), h, at.m.newSlots(), clock.start, func(hub session.Handler) (*session.Session, error) {
+		return join(ctx, at.shareKey(r, cfg, principal), h, at.m.newSlots(at.entry), clock.start, func(hub session.Handler) (*session.Session, error) {
 			cfg.Handler = hub
 			return session.Connect(ctx, cfg)
 		})

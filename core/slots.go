@@ -6,12 +6,24 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 )
 
+// callLimit is how many calls may run at once at a server with this config, and the
+// member that says so; 0: there is no limit. The config of a server, which may be a
+// project's, can make the host's limit smaller, not larger.
+func (m *Manager) callLimit(e *config.Entry) (n int, by string) {
+	n, by = m.opts.Limits.CallsPerServer, "limits.callsPerServer"
+	if own := e.Server.MaxConcurrentCalls; own > 0 && (n == 0 || own < n) {
+		n, by = own, "maxConcurrentCalls of its config"
+	}
+	return n, by
+}
+
 // newSlots are the places for calls of one server; nil: there is no limit.
-func (m *Manager) newSlots() *semaphore.Weighted {
-	if n := m.opts.Limits.CallsPerServer; n > 0 {
+func (m *Manager) newSlots(e *config.Entry) *semaphore.Weighted {
+	if n, _ := m.callLimit(e); n > 0 {
 		return semaphore.NewWeighted(int64(n))
 	}
 	return nil
@@ -68,8 +80,9 @@ func (op *callOp) queue(ctx context.Context, v *serverView, deadline time.Time) 
 			return true, cause
 		}
 		ms := op.timeout.Milliseconds()
-		return true, fault.New(fault.Timeout, fault.StageSend, "server %q has %d calls running, which is all that limits.callsPerServer allows, and this one waited for its turn until its %d ms were over; call again later",
-			v.name, op.m.opts.Limits.CallsPerServer, ms).With(fault.Data{TimeoutMs: ms}).Retry()
+		n, by := op.m.callLimit(v.entry)
+		return true, fault.New(fault.Timeout, fault.StageSend, "server %q runs as many calls as %s allows (%d), and this one waited for its turn until its %d ms were over; call again later",
+			v.name, by, n, ms).With(fault.Data{TimeoutMs: ms}).Retry()
 	}
 	op.slot = v.slots
 	return true, nil

@@ -156,3 +156,48 @@ func TestListChangesAreCoalesced(t *testing.T) {
 		r.m.Close(0)
 	})
 }
+
+// TestCallsOfAServersOwnConfig: maxConcurrentCalls of a config holds for its server alone,
+// never beyond the host's limit, and a new number holds after a reload.
+func TestCallsOfAServersOwnConfig(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := func(n int) map[string]any { return map[string]any{"maxConcurrentCalls": n} }
+		have, seen := servers{}, map[string]func() int{}
+		for _, name := range []string{"one", "many", "none"} {
+			s := mcptest.NewMemory(mcptest.Script{})
+			have[name], seen[name] = s, func() int { return s.Counts().Calls["slow"] }
+		}
+		r := newRig(t, have, map[string]any{"limits": map[string]any{"callsPerServer": 3},
+			"config": map[string]map[string]any{"one": own(1), "many": own(9), "none": own(0)}})
+		r.must(VerbConnect, `{}`)
+		for name, want := range map[string]int{"one": 1, "many": 3, "none": 3} {
+			var calls []<-chan answerOf
+			for range 4 {
+				ch, _ := r.begin(VerbCall, `{"server":"`+name+`","tool":"slow","arguments":{"ms":1000},"timeoutMs":0}`)
+				calls = append(calls, ch)
+			}
+			synctest.Wait()
+			if n := seen[name](); n != want {
+				t.Errorf("%s: %d calls run at once, want %d", name, n, want)
+			}
+			if late := r.do(VerbCall, `{"server":"`+name+`","tool":"echo","timeoutMs":10}`); !strings.Contains(late.raw, map[bool]string{true: "maxConcurrentCalls of its config", false: "limits.callsPerServer"}[name == "one"]) {
+				t.Errorf("%s: %s", name, late.raw)
+			}
+			for _, ch := range calls {
+				if a := <-ch; a.st != OK {
+					t.Error(a.raw)
+				}
+			}
+		}
+		r.must(VerbConnect, `{"servers":{"one":{"command":"scripted","args":["one"],"maxConcurrentCalls":2}},"restart":true}`)
+		before := seen["one"]()
+		for range 4 {
+			r.begin(VerbCall, `{"server":"one","tool":"slow","arguments":{"ms":1000},"timeoutMs":0}`)
+		}
+		synctest.Wait()
+		if n := seen["one"]() - before; n != 2 {
+			t.Errorf("%d calls run at once after the config changed, want 2", n)
+		}
+		r.m.Close(0)
+	})
+}
