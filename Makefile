@@ -25,7 +25,9 @@ UV          := uv==0.13.9
 
 STAMPS      := build/stamps
 VENV        := .venv
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes
+# A lock names all that is needed. With dependencies looked up, pip asks for the newest release of
+# a pinned package that is wanted with an extra, too, and fails on the day there is a newer one.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
 OS_NAME     := $(shell uname)
 LIB         := build/$(if $(filter Darwin,$(OS_NAME)),libmcprt.0.dylib,libmcprt.so.0)
 LINKED      := build/$(if $(filter Darwin,$(OS_NAME)),libmcprt.dylib,libmcprt.so)
