@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
-	"golang.org/x/sync/semaphore"
-
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/rawjson"
 	"github.com/mcprt/mcprt/core/safe"
@@ -46,9 +44,9 @@ type callOp struct {
 	began   time.Time
 	timeout time.Duration // from submit on; 0: none
 	resends int
-	signIns int                 // that this call has waited for
-	dying   *hold               // to be over before the call is sent again
-	slot    *semaphore.Weighted // of its server, which this call holds
+	signIns int    // that this call has waited for
+	dying   *hold  // to be over before the call is sent again
+	slot    *slots // of its server, which this call holds
 
 	mu       sync.Mutex
 	stop     func() // ends what the call does at the moment

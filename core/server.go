@@ -37,7 +37,7 @@ type server struct {
 	changed  chan struct{}       // closed and replaced at each change of state
 	timer    *time.Timer         // evRetry or evRelistAgain
 	idle     *time.Timer         // looks whether a lazy server may stop
-	slots    *semaphore.Weighted // for its calls; nil: no limit
+	slots    *slots              // for its calls; nil: no limit
 	listing  *semaphore.Weighted // one tools/list at a time
 	counters *counters           // of all its sessions
 }
@@ -49,12 +49,7 @@ func newServer(e *config.Entry) *server {
 }
 
 // use makes e the server's config; a config never changes in place.
-func (s *server) use(e *config.Entry) {
-	if s.entry != nil && s.entry.Server.MaxConcurrentCalls != e.Server.MaxConcurrentCalls {
-		s.slots = nil // the next session has as many as the new config says
-	}
-	s.entry = e
-}
+func (s *server) use(e *config.Entry) { s.entry = e }
 
 func (s *server) view() viewState {
 	v := viewState{name: s.name, state: s.state, gen: s.gen, entry: s.entry, info: s.info, connectMs: s.took.Milliseconds(), known: s.known, drift: s.drift, counters: s.counters}
@@ -227,8 +222,8 @@ func (m *Manager) remember(s *server, ev event, a action, now time.Time) {
 		m.timeIdle(s)
 		if hub := ev.session.hub; hub != nil { // the server's limit holds for all who share it
 			s.slots = hub.slots
-		} else if s.slots == nil {
-			s.slots = m.newSlots(s.entry)
+		} else {
+			s.slots = s.slots.renewed(m.newSlots(s.entry))
 		}
 	case evChanged:
 		if s.state == stateStopped {

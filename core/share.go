@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/safe"
@@ -198,7 +196,7 @@ type hub struct {
 	key   [sha256.Size]byte
 	ready chan struct{} // closed when the session is there, or could not be made
 	asked atomic.Pointer[hold]
-	slots *semaphore.Weighted // for the calls of all members; nil: no limit
+	slots *slots // for the calls of all members; nil: no limit
 
 	// Under the lock of shares.
 	session *session.Session
@@ -218,7 +216,7 @@ func (at *attempt) shareKey(r *config.Resolved, cfg session.Config, principal st
 // join gives the manager of handler its part of the session with this key; connect makes
 // it if there is none. Whoever comes while another one makes it waits, and makes it
 // himself if that one fails or gives up; joining is called before such a wait.
-func join(ctx context.Context, key [sha256.Size]byte, h *handler, slots *semaphore.Weighted, joining func(), connect func(session.Handler) (*session.Session, error)) (*hold, error) {
+func join(ctx context.Context, key [sha256.Size]byte, h *handler, slots *slots, joining func(), connect func(session.Handler) (*session.Session, error)) (*hold, error) {
 	for {
 		shares.Lock()
 		b := shares.hubs[key]

@@ -10,44 +10,54 @@ import (
 	"github.com/mcprt/mcprt/core/fault"
 )
 
-// callLimit is how many calls may run at once at a server with this config, and the
-// member that says so; 0: there is no limit. The config of a server, which may be a
-// project's, can make the host's limit smaller, not larger.
-func (m *Manager) callLimit(e *config.Entry) (n int, by string) {
-	n, by = m.opts.Limits.CallsPerServer, "limits.callsPerServer"
+// slots are the places for calls of one server; nil: there is no limit.
+type slots struct {
+	*semaphore.Weighted
+	n  int    // calls that may run at once
+	by string // the member that says so
+}
+
+// newSlots are those of a server with this config, which may be a project's: it can make
+// the host's limit smaller, not larger.
+func (m *Manager) newSlots(e *config.Entry) *slots {
+	n, by := m.opts.Limits.CallsPerServer, "limits.callsPerServer"
 	if own := e.Server.MaxConcurrentCalls; own > 0 && (n == 0 || own < n) {
 		n, by = own, "maxConcurrentCalls of its config"
 	}
-	return n, by
+	if n == 0 {
+		return nil
+	}
+	return &slots{Weighted: semaphore.NewWeighted(int64(n)), n: n, by: by}
 }
 
-// newSlots are the places for calls of one server; nil: there is no limit.
-func (m *Manager) newSlots(e *config.Entry) *semaphore.Weighted {
-	if n, _ := m.callLimit(e); n > 0 {
-		return semaphore.NewWeighted(int64(n))
+// renewed are the slots of a server's next session: those it had, which calls hold and
+// wait for, unless its config has another limit now.
+func (old *slots) renewed(now *slots) *slots {
+	if old != nil && now != nil && old.n == now.n {
+		return old
 	}
-	return nil
+	return now
 }
 
 // takeSlot takes one of a server's places for running calls, if there is one and
 // nobody waits for it; nil: there is no limit.
-func (op *callOp) takeSlot(slots *semaphore.Weighted) bool {
-	if op.slot == slots || slots == nil {
+func (op *callOp) takeSlot(of *slots) bool {
+	if op.slot == of || of == nil {
 		return true
 	}
 	op.giveSlot()
-	if !slots.TryAcquire(1) {
+	if !of.TryAcquire(1) {
 		return false
 	}
-	op.slot = slots
+	op.slot = of
 	return true
 }
 
 // giveSlot gives the place back.
 func (op *callOp) giveSlot() {
-	if slots := op.slot; slots != nil {
+	if held := op.slot; held != nil {
 		op.slot = nil
-		slots.Release(1)
+		held.Release(1)
 	}
 }
 
@@ -80,9 +90,8 @@ func (op *callOp) queue(ctx context.Context, v *serverView, deadline time.Time) 
 			return true, cause
 		}
 		ms := op.timeout.Milliseconds()
-		n, by := op.m.callLimit(v.entry)
 		return true, fault.New(fault.Timeout, fault.StageSend, "server %q runs as many calls as %s allows (%d), and this one waited for its turn until its %d ms were over; call again later",
-			v.name, by, n, ms).With(fault.Data{TimeoutMs: ms}).Retry()
+			v.name, v.slots.by, v.slots.n, ms).With(fault.Data{TimeoutMs: ms}).Retry()
 	}
 	op.slot = v.slots
 	return true, nil

@@ -9,8 +9,6 @@ import (
 	"unsafe"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
-	"golang.org/x/sync/semaphore"
-
 	"github.com/mcprt/mcprt/core/config"
 	"github.com/mcprt/mcprt/core/fault"
 	"github.com/mcprt/mcprt/core/format"
@@ -56,9 +54,9 @@ type viewState struct {
 	again     bool // connecting, and not for the first time: err is why
 	gen       uint64
 	entry     *config.Entry
-	session   *hold               // only when ready
-	clean     *redactor           // of that session
-	slots     *semaphore.Weighted // for its calls; nil: no limit
+	session   *hold     // only when ready
+	clean     *redactor // of that session
+	slots     *slots    // for its calls; nil: no limit
 	info      session.Info
 	connectMs int64
 	err       *fault.Error

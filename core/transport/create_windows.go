@@ -6,9 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
-	"unicode/utf16"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -111,10 +109,11 @@ func create(cmd *exec.Cmd, job windows.Handle) (*os.Process, error) {
 func environmentBlock(env []string) ([]uint16, error) {
 	var block []uint16
 	for _, v := range env {
-		if strings.ContainsRune(v, 0) {
-			return nil, fmt.Errorf("the environment: %w", windows.ERROR_INVALID_PARAMETER)
+		one, err := windows.UTF16FromString(v)
+		if err != nil {
+			return nil, fmt.Errorf("an environment variable has a NUL: %w", err)
 		}
-		block = append(append(block, utf16.Encode([]rune(v))...), 0)
+		block = append(block, one...)
 	}
 	if len(block) == 0 {
 		block = append(block, 0)
