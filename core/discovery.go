@@ -29,6 +29,9 @@ func (m *Manager) discover(ctx context.Context) (*config.Result, error) {
 		ProjectTrust: m.opts.ProjectTrust, Trusted: func(hash string) bool { return trusted[hash] },
 	})
 	m.trace.Phase(trace.PhaseDiscover, began, "", err)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx) // the end of the operation is no fault of a file
+	}
 	if err != nil {
 		return nil, fault.New(fault.Config, fault.StageConfig, "the servers could not be discovered: %w", err)
 	}

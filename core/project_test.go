@@ -1,6 +1,8 @@
 package core
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -348,5 +350,35 @@ func TestTrustedDuplicates(t *testing.T) {
 			t.Errorf("the second name: %s", a.raw)
 		}
 		r.m.Close(0)
+	})
+}
+
+// TestDiscoveryThatIsEnded: what ends an operation while it reads the files is its
+// outcome, and no finding about the files.
+func TestDiscoveryThatIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := newProject(t, nil, nil)
+		for name, of := range map[string]func(context.Context) error{
+			"discover": func(ctx context.Context) error { _, err := r.m.discoverVerb(ctx, nil); return err },
+			"connect":  func(ctx context.Context) error { _, err := r.m.connectVerb(ctx, nil); return err },
+			"reload":   func(ctx context.Context) error { _, err := r.m.reloadVerb(ctx, nil); return err },
+		} {
+			for _, cause := range []error{errCanceled, errClosed} {
+				ctx, end := context.WithCancelCause(t.Context())
+				end(cause)
+				if err := of(ctx); !errors.Is(err, cause) {
+					t.Errorf("%s that ended with %q: %v", name, cause, err)
+				}
+			}
+		}
+		r.m.Close(0)
+		for name, of := range map[string]func() error{
+			"trust.add": func() error { return r.m.trustOne("x", "sha256:0") },
+			"login":     func() error { _, err := r.m.login(t.Context(), "x"); return err },
+		} {
+			if err := of(); !errors.Is(err, errClosed) {
+				t.Errorf("%s after close: %v", name, err)
+			}
+		}
 	})
 }

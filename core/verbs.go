@@ -73,6 +73,9 @@ func (m *Manager) discoverVerb(ctx context.Context, _ []byte) (Reply, error) {
 	defer m.discovering.Unlock()
 	found, err := m.discover(ctx)
 	if err != nil {
+		if ctx.Err() != nil {
+			return Reply{}, err
+		}
 		return Reply{Body: encode(failedDiscovery(err))}, nil
 	}
 	m.adopt(found)
@@ -183,7 +186,7 @@ func (m *Manager) prepare(ctx context.Context, r *connectRequest, rep *report) e
 		found, err := m.discover(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
-				return context.Cause(ctx)
+				return err
 			}
 			rep.errors[".mcp.json"] = fault.From(err)
 		} else {
@@ -272,7 +275,7 @@ func (m *Manager) rediscover(ctx context.Context, full bool, rep *report) ([]*se
 	found, err := m.discover(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, err
 		}
 		rep.errors[".mcp.json"] = fault.From(err)
 		rep.changes = &changes{}
