@@ -15,4 +15,4 @@ Access tokens live for an hour; for N seconds after: curl '$OAUTH_ISSUER/test/li
 Ctrl-C ends it.
 TEXT
 trap 'exit 0' INT TERM
-while sleep 3600; do :; done
+while kill -0 "$PPID" 2>/dev/null; do sleep 1; done # whoever ended the servers may not have told this script
