@@ -66,7 +66,7 @@ test('an agent loop with every kind of result', async () => {
   const results = steps[0].toolResults
   assert.equal(/** @type {any} */ (results[0].output).content[0].text, '{"text": "hi"}')
   const offered = scripted.model.doGenerateCalls[0].tools ?? []
-  assert.equal(offered.length, 9)
+  assert.equal(offered.length, 12)
   for (const tool of offered) {
     assert.equal(tool.type, 'function')
     assert.equal(/** @type {any} */ (tool).inputSchema.type, 'object')
@@ -82,6 +82,18 @@ test('a call of the model that fails before it reaches a server', async () => {
   const [late] = shown(asked)
   assert.equal(late.type, 'error-text')
   assert.match(late.value, /50 ms/)
+})
+
+test('what servers send in another form than they should', async () => {
+  const tools = await loadTools(runtime)
+  const asked = model(['mcp_s_sloppy', {}], ['mcp_s_fail_in_file', {}], ['mcp_s_fail_silently', {}])
+  await generateText({ model: asked, tools, prompt: 'x', stopWhen: isStepCount(3) })
+  const [sloppy, inFile, silent] = shown(asked)
+  const { content } = (await runtime.call('mcp_s_picture')).json
+  assert.equal(sloppy.value[0].data.data, content[1].data)
+  assert.deepEqual(sloppy.value[1], { type: 'text', text: '[image/png, no valid base64: cannot be shown here]' })
+  assert.match(inFile.value, /\[file:\/\/\/log\]\nout of ink\n\[image\/png, 70 bytes: cannot be shown here\]$/)
+  assert.match(silent.value, /the tool failed and did not say why$/)
 })
 
 test('an abort ends the call at the server', async () => {

@@ -1,8 +1,9 @@
 """A small MCP server on stdin and stdout with tools as servers write them; it needs the standard library only.
 
 Tools: ``echo`` (its arguments as text), ``odd`` (the same, with a schema that no provider takes as it is), ``tree`` (the
-same, with a schema that holds itself), ``picture`` (text and a PNG), ``paper`` (a PDF), ``numbers`` (structured content
-alone), ``fail`` (reports its failure), ``hang`` (never answers; ``cancelled`` says how often that was given up). A file
+same, with a schema that holds itself), ``picture`` (text and a PNG), ``paper`` (a PDF), ``sloppy`` (a PNG in lines of the
+URL's alphabet, and one that is none), ``numbers`` (structured content alone), ``fail`` (reports its failure),
+``fail_in_file`` (the same, in a resource and a PNG), ``fail_silently``, ``hang`` (never answers; ``cancelled`` says how often that was given up). A file
 of more schemas by name may be the one argument: their tools are like ``echo``.
 """
 
@@ -42,11 +43,14 @@ SCHEMAS = {
     "cancelled": NOTHING,
     "echo": TEXT,
     "fail": NOTHING,
+    "fail_in_file": NOTHING,
+    "fail_silently": NOTHING,
     "hang": NOTHING,
     "numbers": NOTHING,
     "odd": ODD,
     "paper": NOTHING,
     "picture": NOTHING,
+    "sloppy": NOTHING,
     "tree": TREE,
 }
 
@@ -67,6 +71,15 @@ def result(name: str, arguments: Any, cancelled: int) -> dict[str, Any] | None:
         return {"content": [], "structuredContent": {"n": [1, 2]}}
     if name == "fail":
         return {**text("out of paper"), "isError": True}
+    if name == "sloppy":
+        lines = PNG.replace("+", "-").replace("/", "_").rstrip("=")
+        pictures = [lines[:40] + "\n" + lines[40:], "!"]
+        return {"content": [{"type": "image", "mimeType": "image/png", "data": data} for data in pictures]}
+    if name == "fail_in_file":
+        log = {"type": "resource", "resource": {"uri": "file:///log", "text": "out of ink"}}
+        return {"content": [log, {"type": "image", "mimeType": "image/png", "data": PNG}], "isError": True}
+    if name == "fail_silently":
+        return {"content": [], "isError": True}
     if name == "cancelled":
         return text(str(cancelled))
     return None if name == "hang" else text(json.dumps(arguments))

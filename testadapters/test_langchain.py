@@ -78,12 +78,20 @@ def test_pictures_and_papers(rt: mcprt.Runtime) -> None:
     numbers = tools["numbers"].invoke(asks("numbers", {}))
     assert numbers.content == '{"n":[1,2]}' or numbers.content == '{"n": [1, 2]}'
     assert numbers.artifact.structured == {"n": [1, 2]}
+    sloppy = tools["sloppy"].invoke(asks("sloppy", {}))
+    assert sloppy.content == [
+        {"type": "image", "base64": PNG, "mime_type": "image/png"},
+        {"type": "text", "text": "[image/png, no valid base64: cannot be shown here]"},
+    ]
 
 
 def test_failures(rt: mcprt.Runtime) -> None:
     tools = by_name(mcprt.langchain.load_tools(rt, timeout=0.05))
     failed = tools["fail"].invoke(asks("fail", {}))
     assert (failed.status, failed.content) == ("error", "out of paper")
+    failed = tools["fail_in_file"].invoke(asks("fail_in_file", {}))
+    assert failed.content == "[file:///log]\nout of ink\n[image/png, 70 bytes: cannot be shown here]"
+    assert tools["fail_silently"].invoke(asks("fail_silently", {})).content == "the tool failed and did not say why"
     late = tools["hang"].invoke(asks("hang", {}))
     assert late.status == "error" and "50 ms" in late.content
     strict = by_name(mcprt.langchain.load_tools(rt, timeout=0.05, handle_tool_error=False))

@@ -30,11 +30,20 @@ function toTool(runtime, { name, description, input_schema: schema }, timeoutMs)
       const args = /** @type {Record<string, unknown>} */ (input)
       const result = await runtime.call(name, args, { format, callId: toolCallId, signal: abortSignal, timeoutMs })
       // The AI SDK tells the model what was thrown, as the failure of the tool.
-      if (result.isError) throw new Error(result.text || 'the tool failed and did not say why')
+      if (result.isError) throw new Error(failure(result))
       return result.json
     },
     toModelOutput: ({ output }) => toModelOutput(output),
   })
+}
+
+/**
+ * The text of a failure, that of resources and links included; the format of Anthropic has a failure as text alone, and never an empty one.
+ * @param {import('./index.js').CallResult} result
+ */
+function failure({ message }) {
+  const { content } = /** @type {{ content: { text: string }[] }} */ (message)
+  return content.map(({ text }) => text).join('\n')
 }
 
 /**
@@ -70,7 +79,22 @@ function toPart(item) {
   return { type: 'text', text: JSON.stringify(item) ?? '' }
 }
 
-/** @param {unknown} data @param {unknown} mediaType */
-function file(data, mediaType) {
-  return { type: 'file', data: { type: 'data', data: String(data ?? '') }, mediaType: String(mediaType ?? 'application/octet-stream') }
+/**
+ * What is no base64 would be an exception inside the AI SDK, and end the whole run.
+ * @param {unknown} data @param {unknown} mimeType
+ */
+function file(data, mimeType) {
+  const mediaType = String(mimeType ?? 'application/octet-stream')
+  const base64 = standardBase64(String(data ?? ''))
+  if (base64 === undefined) return { type: 'text', text: `[${mediaType}, no valid base64: cannot be shown here]` }
+  return { type: 'file', data: { type: 'data', data: base64 }, mediaType }
+}
+
+/**
+ * Servers send base64 also in lines, in the URL's alphabet, without padding, or as a whole data: URL.
+ * @param {string} sent
+ */
+function standardBase64(sent) {
+  const body = sent.replace(/^data:[^,]*;base64,/, '').replace(/[ \t\r\n]/g, '').replace(/-/g, '+').replace(/_/g, '/').replace(/=+$/, '')
+  return body !== '' && body.length % 4 !== 1 && /^[A-Za-z0-9+/]*$/.test(body) ? body.padEnd(Math.ceil(body.length / 4) * 4, '=') : undefined
 }

@@ -156,6 +156,8 @@ func TestResults(t *testing.T) {
 	tiff := `[image/tiff, 3 bytes: cannot be shown here]`
 	sound := `[audio/wav, 3 bytes: cannot be shown here]`
 	newer := `{\"type\":\"new\",\"v\":1}`
+	silent := `the tool failed and did not say why`
+	notFiles := `{"content":[{"type":"image","data":"!!","mimeType":"image/png"},{"type":"audio","data":"","mimeType":"audio/wav"},{"type":"resource","resource":{"uri":"x:/a","mimeType":"application/pdf","blob":"A"}}]}`
 	for _, c := range []struct {
 		p              Provider
 		result         string
@@ -182,6 +184,24 @@ func TestResults(t *testing.T) {
 		{Anthropic, `{}`, `{"type":"tool_result","tool_use_id":"c1","content":[]}`, ""},
 		{OpenAI, `{"content":[{"type":"image"}]}`, `{"role":"tool","tool_call_id":"c1","content":"[application/octet-stream, 0 bytes: cannot be shown here]"}`, ""},
 		{OpenAI, `[]`, `{"role":"tool","tool_call_id":"c1","content":""}`, ""},
+		// A failure always says something, and to Anthropic in text alone.
+		{OpenAI, `{"isError":true,"content":[]}`, `{"role":"tool","tool_call_id":"c1","content":"` + silent + `"}`, ""},
+		{OpenAIResponses, `{"isError":true}`, `{"type":"function_call_output","call_id":"c1","output":"` + silent + `"}`, ""},
+		{Gemini, `{"isError":true}`, `{"functionResponse":{"id":"c1","name":"t","response":{"error":"` + silent + `"}}}`, ""},
+		{Anthropic, `{"isError":true,"content":[{"type":"text","text":""}]}`, `{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"` + silent + `"}],"is_error":true}`, ""},
+		{Anthropic, `{"isError":true,"content":[{"type":"text","text":"no"},{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"resource","resource":{"uri":"x:/a.pdf","mimeType":"application/pdf","blob":"CCCC"}}]}`,
+			`{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"no"},{"type":"text","text":"[image/png, 3 bytes: cannot be shown here]"},{"type":"text","text":"[application/pdf, 3 bytes, x:/a.pdf: cannot be shown here]"}],"is_error":true}`, ""},
+		{OpenAIResponses, `{"isError":true,"content":[{"type":"image","data":"AAAA","mimeType":"image/png"}]}`, `{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}`, ""},
+		// What is no file is none to any provider.
+		{OpenAI, notFiles, `{"role":"tool","tool_call_id":"c1","content":"[image/png, no valid base64: cannot be shown here]\n[audio/wav, 0 bytes: cannot be shown here]\n[application/pdf, no valid base64, x:/a: cannot be shown here]"}`, ""},
+		{OpenAIResponses, notFiles, `{"type":"function_call_output","call_id":"c1","output":"[image/png, no valid base64: cannot be shown here]\n[audio/wav, 0 bytes: cannot be shown here]\n[application/pdf, no valid base64, x:/a: cannot be shown here]"}`, ""},
+		{Anthropic, notFiles, `{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"[image/png, no valid base64: cannot be shown here]"},{"type":"text","text":"[audio/wav, 0 bytes: cannot be shown here]"},{"type":"text","text":"[application/pdf, no valid base64, x:/a: cannot be shown here]"}]}`, ""},
+		{Gemini, notFiles, `{"functionResponse":{"id":"c1","name":"t","response":{"output":"[image/png, no valid base64: cannot be shown here]\n[audio/wav, 0 bytes: cannot be shown here]\n[application/pdf, no valid base64, x:/a: cannot be shown here]"}}}`, ""},
+		{Gemini, `{"content":[{"type":"image","data":"data:image/png;base64,-_8\nAAQ","mimeType":"image/png"}]}`, `{"functionResponse":{"id":"c1","name":"t","response":{"output":""},"parts":[{"inlineData":{"mimeType":"image/png","data":"+/8AAQ=="}}]}}`, ""},
+		{Anthropic, `{"content":[{"type":"image","data":"AAAA","mimeType":"Image/JPG; q=1"},{"type":"image","data":"AAAA"}]}`, `{"type":"tool_result","tool_use_id":"c1","content":[{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"AAAA"}},{"type":"text","text":"[application/octet-stream, 3 bytes: cannot be shown here]"}]}`, ""},
+		// What breaks the protocol, but is something to tell.
+		{OpenAI, `{"content":"plain"}`, `{"role":"tool","tool_call_id":"c1","content":"plain"}`, ""},
+		{OpenAI, `{"content":[{"type":"text","text":5},{"type":"text","text":null},{"type":"text"},{"type":"resource","resource":null}]}`, `{"role":"tool","tool_call_id":"c1","content":"5\n{\"type\":\"resource\",\"resource\":null}"}`, ""},
 	} {
 		if !json.Valid([]byte(c.result)) {
 			t.Fatal(c.result)
@@ -196,6 +216,19 @@ func TestResults(t *testing.T) {
 	}
 	if size(strings.Repeat("A", 40_000)) != "30 kB" {
 		t.Error(size(strings.Repeat("A", 40_000)))
+	}
+}
+
+func TestStandardBase64(t *testing.T) {
+	for sent, want := range map[string]string{
+		"AAAA": "AAAA", "AA==": "AA==", "AAA=": "AAA=", "+/+/": "+/+/",
+		"-_-_": "+/+/", "AA": "AA==", "AAA": "AAA=", "AAAA\r\nBBBB\n": "AAAABBBB", "AA=\n=": "AA==", "data:image/png;base64,AAAA": "AAAA", "AAAA====": "AAAA",
+		"": "", "A": "", "AAAAA": "", "A===": "", "====": "", "=AAA": "", "AA=A": "", "!!!!": "", "data:,AAAA": "", "data:image/png;base64,": "", "\x00AAA": "", "ÄÄ": "",
+	} {
+		got, ok := standardBase64(sent)
+		if ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %q, %v, not %q", sent, got, ok, want)
+		}
 	}
 }
 

@@ -35,16 +35,33 @@ type result struct {
 
 // part is text, or a file in base64.
 type part struct {
-	text string
-	mime string // "" for text
-	data []byte // a JSON string of base64, as it was sent
-	uri  string
+	text   string
+	mime   string // "" for text
+	data   []byte // a JSON string of base64, as it was sent where that is any
+	uri    string
+	broken bool // what was sent is no file: every provider refuses the whole request for it
+}
+
+func (p *part) picture() bool  { return !p.broken && pictures[p.mime] }
+func (p *part) document() bool { return !p.broken && p.mime == pdf }
+
+// sound is OpenAI's name of the format, or "".
+func (p *part) sound() string {
+	if p.broken {
+		return ""
+	}
+	return sounds[p.mime]
 }
 
 // sized describes a file to a model that cannot be shown it.
 func (p *part) sized() string {
 	data, _ := rawjson.String(p.data)
-	out := "[" + p.mime + ", " + size(data)
+	out := "[" + p.mime + ", "
+	if p.broken && data != "" {
+		out += "no valid base64"
+	} else {
+		out += size(data)
+	}
 	if p.uri != "" {
 		out += ", " + p.uri
 	}
@@ -54,7 +71,12 @@ func (p *part) sized() string {
 func readResult(raw []byte) *result {
 	r := &result{failed: string(rawjson.Get(raw, "isError")) == "true"}
 	hasText := false
-	_ = rawjson.Elements(rawjson.Get(raw, "content"), func(block []byte) bool {
+	content := rawjson.Get(raw, "content")
+	if text, _ := rawjson.String(content); text != "" { // of a server that spares itself the list
+		hasText = true
+		r.parts = append(r.parts, part{text: text})
+	}
+	_ = rawjson.Elements(content, func(block []byte) bool {
 		p, ok := readPart(block)
 		if ok {
 			hasText = hasText || p.mime == ""
@@ -68,6 +90,11 @@ func readResult(raw []byte) *result {
 		r.structured = s
 		r.parts = append(r.parts, part{text: string(s)})
 	}
+	// A model would take an empty answer for a success, and Anthropic refuses the request
+	// ("content cannot be empty if `is_error` is true").
+	if r.failed && len(r.parts) == 0 {
+		r.parts = append(r.parts, part{text: "the tool failed and did not say why"})
+	}
 	return r
 }
 
@@ -78,22 +105,38 @@ func readPart(block []byte) (part, bool) {
 	}
 	file := func(from []byte, data, mime, uri string) part {
 		raw := rawjson.Get(from, data)
-		if _, ok := rawjson.String(raw); !ok {
+		sent, ok := rawjson.String(raw)
+		if !ok {
 			raw = []byte(`""`)
 		}
-		if mime == "" {
+		mime, _, _ = strings.Cut(mime, ";")
+		switch mime = strings.ToLower(strings.TrimSpace(mime)); mime {
+		case "":
 			mime = "application/octet-stream"
+		case "image/jpg": // a name that many servers use and no provider knows
+			mime = "image/jpeg"
 		}
-		return part{mime: mime, data: raw, uri: uri}
+		mended, ok := standardBase64(sent)
+		if ok && mended != sent {
+			raw = rawjson.AppendString(nil, mended)
+		}
+		return part{mime: mime, data: raw, uri: uri, broken: !ok}
 	}
 	switch kind := get(block, "type"); kind {
 	case "text":
-		text := get(block, "text")
+		raw := rawjson.Get(block, "text")
+		text, ok := rawjson.String(raw)
+		if !ok && string(raw) != "null" {
+			text = string(raw) // a number, say: it is what the tool had to tell
+		}
 		return part{text: text}, text != ""
 	case "image", "audio":
 		return file(block, "data", get(block, "mimeType"), ""), true
 	case "resource":
 		resource := rawjson.Get(block, "resource")
+		if !rawjson.IsObject(resource) {
+			return part{text: string(block)}, true
+		}
 		uri, mime := get(resource, "uri"), get(resource, "mimeType")
 		if rawjson.Get(resource, "text") == nil && rawjson.Get(resource, "blob") != nil {
 			return file(resource, "blob", mime, uri), true
@@ -146,11 +189,11 @@ func (r *result) openAI(callID string) (message, followUp []byte) {
 		case p.mime == "":
 			texts = append(texts, p.text)
 			continue
-		case pictures[p.mime]:
+		case p.picture():
 			one = append(p.dataURL([]byte(`{"type":"image_url","image_url":{"url":`)), `}}`...)
-		case sounds[p.mime] != "":
-			one = append(append(append([]byte(`{"type":"input_audio","input_audio":{"data":`), p.data...), `,"format":"`...), sounds[p.mime]+`"}}`...)
-		case p.mime == pdf:
+		case p.sound() != "":
+			one = append(append(append([]byte(`{"type":"input_audio","input_audio":{"data":`), p.data...), `,"format":"`...), p.sound()+`"}}`...)
+		case p.document():
 			one = append(append([]byte(`{"type":"file","file":{"filename":`), p.fileName()...), `,"file_data":`...)
 			one = append(p.dataURL(one), `}}`...)
 		default:
@@ -180,7 +223,7 @@ const pdf = "application/pdf"
 func (r *result) responses(callID string) []byte {
 	b := append([]byte(`{"type":"function_call_output","call_id":`), rawjson.AppendString(nil, callID)...)
 	b = append(b, `,"output":`...)
-	if !r.hasFiles(func(p *part) bool { return pictures[p.mime] || p.mime == pdf }) {
+	if !r.hasFiles(func(p *part) bool { return p.picture() || p.document() }) {
 		return append(rawjson.AppendString(b, r.text()), '}')
 	}
 	b = append(b, '[')
@@ -190,9 +233,9 @@ func (r *result) responses(callID string) []byte {
 			b = append(b, ',')
 		}
 		switch {
-		case pictures[p.mime]:
+		case p.picture():
 			b = append(p.dataURL(append(b, `{"type":"input_image","image_url":`...)), '}')
-		case p.mime == pdf:
+		case p.document():
 			b = append(append(append(b, `{"type":"input_file","filename":`...), p.fileName()...), `,"file_data":`...)
 			b = append(p.dataURL(b), '}')
 		default:
@@ -228,7 +271,8 @@ func (r *result) text() string {
 }
 
 // anthropic: a tool_result block holds text, pictures and documents. An empty text is
-// refused ("text content blocks must be non-empty"), which readPart has left out.
+// refused ("text content blocks must be non-empty"), which readPart has left out, and so is
+// a failure with anything but text ("all content must be type `text` if `is_error` is true").
 func (r *result) anthropic(callID string) []byte {
 	b := append([]byte(`{"type":"tool_result","tool_use_id":`), rawjson.AppendString(nil, callID)...)
 	b = append(b, `,"content":[`...)
@@ -238,9 +282,9 @@ func (r *result) anthropic(callID string) []byte {
 			b = append(b, ',')
 		}
 		switch {
-		case pictures[p.mime]:
+		case p.picture() && !r.failed:
 			b = append(p.base64(append(b, `{"type":"image","source":`...)), '}')
-		case p.mime == pdf:
+		case p.document() && !r.failed:
 			b = append(p.base64(append(b, `{"type":"document","source":`...)), '}')
 		default:
 			b = append(rawjson.AppendString(append(b, `{"type":"text","text":`...), p.words()), '}')
@@ -276,7 +320,7 @@ func (r *result) gemini(name, callID string) []byte {
 	var files []byte
 	for i := range r.parts {
 		p := &r.parts[i]
-		if !pictures[p.mime] && p.mime != pdf {
+		if !p.picture() && !p.document() {
 			texts = append(texts, p.words())
 			continue
 		}

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any, Callable, Dict, Iterable, List, Literal, Optional, Tuple, Union
 
 try:
@@ -135,7 +136,8 @@ def _shown(error: MCPError) -> Exception:
 
 def _outcome(result: CallResult) -> Tuple[Any, CallResult]:
     if result.is_error:
-        raise ToolException(result.text or "the tool failed and did not say why")
+        # In the format a failure is text alone, that of resources and links included, and never empty.
+        raise ToolException("\n".join(part["text"] for part in result.message["content"]))
     blocks = [_block(item) for item in result.content]
     if not blocks and result.structured is not None:
         # The same as in a message of the format: its text is the JSON.
@@ -151,15 +153,31 @@ def _block(item: Json) -> Json:
     if kind == "text":
         return {"type": "text", "text": str(item.get("text", ""))}
     if kind in ("image", "audio"):
-        return {"type": kind, "base64": str(item.get("data", "")), "mime_type": str(item.get("mimeType", ""))}
+        return _file(kind, item.get("data"), item.get("mimeType"))
     resource = item.get("resource") if kind == "resource" else None
     if isinstance(resource, dict):
-        mime, uri = str(resource.get("mimeType", "")), str(resource.get("uri", ""))
         if "blob" not in resource:
-            return {"type": "text", "text": f"[{uri}]\n{resource.get('text', '')}"}
-        is_image = mime.startswith("image/")
-        return {"type": "image" if is_image else "file", "base64": str(resource["blob"]), "mime_type": mime}
+            return {"type": "text", "text": f"[{resource.get('uri', '')}]\n{resource.get('text', '')}"}
+        mime = resource.get("mimeType")
+        return _file("image" if str(mime).startswith("image/") else "file", resource["blob"], mime)
     if kind == "resource_link":
         named = ", ".join(str(item[key]) for key in ("uri", "name", "mimeType", "description") if item.get(key))
         return {"type": "text", "text": f"[resource {named}]"}
     return {"type": "text", "text": str(item)}
+
+
+def _file(kind: str, data: object, mime: object) -> Json:
+    """What is no base64 would make the provider refuse the whole conversation, so that the model is told instead."""
+    base64, mime = _standard_base64(str(data or "")), str(mime or "")
+    if base64 is None:
+        return {"type": "text", "text": f"[{mime or kind}, no valid base64: cannot be shown here]"}
+    return {"type": kind, "base64": base64, "mime_type": mime}
+
+
+def _standard_base64(sent: str) -> Optional[str]:
+    """Servers send it also in lines, in the URL's alphabet, without padding, or as a whole data: URL."""
+    body = re.sub(r"^data:[^,]*;base64,", "", sent)
+    body = re.sub(r"[ \t\r\n]", "", body).replace("-", "+").replace("_", "/").rstrip("=")
+    if not body or len(body) % 4 == 1 or re.fullmatch(r"[A-Za-z0-9+/]*", body) is None:
+        return None
+    return body + "=" * (-len(body) % 4)
