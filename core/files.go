@@ -26,6 +26,7 @@ type files struct {
 
 	openCache sync.Once
 	cache     *store.Cache // nil: none
+	noCache   string       // why
 
 	mu    sync.Mutex
 	found []diagnostic // not yet reported, one per code
@@ -63,20 +64,23 @@ func (f *files) notes() []diagnostic {
 func (f *files) tools() *store.Cache {
 	f.openCache.Do(func() {
 		if !f.opts.Cache.Enabled {
+			f.noCache = "the host has switched it off"
 			return
 		}
 		dir := f.opts.Cache.Dir
 		if dir == "" {
 			base, err := f.env.UserCacheDir()
 			if err != nil {
-				f.note("cache_unavailable", "", "tools are not cached: "+err.Error())
+				f.noCache = err.Error()
+				f.note("cache_unavailable", "", "tools are not cached: "+f.noCache)
 				return
 			}
 			dir = filepath.Join(base, "mcprt", "tools")
 		}
 		cache, err := store.OpenCache(dir, f.opts.Cache.TTL)
 		if err != nil {
-			f.note("cache_unavailable", "", "tools are not cached: "+err.Error())
+			f.noCache = err.Error()
+			f.note("cache_unavailable", "", "tools are not cached: "+f.noCache)
 			return
 		}
 		f.cache = cache
@@ -192,7 +196,7 @@ func (c cached) save(info session.Info, list *session.ToolList) {
 func (f *files) cacheInfo() (any, error) {
 	cache := f.tools()
 	if cache == nil {
-		return map[string]any{"enabled": false}, nil
+		return map[string]any{"enabled": false, "reason": f.noCache}, nil
 	}
 	info, err := cache.Info()
 	if err != nil {

@@ -21,7 +21,7 @@ them. The cache holds no credentials and may be emptied at any time.`,
 	cmd.AddCommand(
 		cacheVerb("info", "Show where the cache is and what it holds", func(s *session, c cacheReply) {
 			if !c.Enabled {
-				fmt.Fprintln(s.stdout, "there is no cache here; `mcprt doctor` says why")
+				fmt.Fprintln(s.stdout, c.none())
 				return
 			}
 			fmt.Fprintf(s.stdout, "%s: tools of %d servers, %d bytes\n", c.Dir, c.Entries, c.Bytes)
@@ -35,10 +35,16 @@ them. The cache holds no credentials and may be emptied at any time.`,
 // cacheReply is what mcprt/cache.info and mcprt/cache.clear answer.
 type cacheReply struct {
 	Enabled bool   `json:"enabled"`
+	Reason  string `json:"reason"` // why not
 	Dir     string `json:"dir"`
 	Entries int    `json:"entries"`
 	Bytes   int64  `json:"bytes"`
 	Removed int    `json:"removed"`
+}
+
+// none says what follows from having no cache, why there is none, and what to do.
+func (c cacheReply) none() string {
+	return "tools are not cached, so every start waits for its servers: " + c.Reason + "; --cache-dir names another place"
 }
 
 func cacheVerb(verb, short string, print func(*session, cacheReply)) *cobra.Command {

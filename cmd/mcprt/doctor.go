@@ -89,7 +89,7 @@ func doctor(s *session, o *clientOptions, noStart bool) error {
 	for _, server := range found.Servers {
 		c.Servers = append(c.Servers, examine(server, views[server.Name], noStart))
 	}
-	c.Checks = append(c.Checks, s.checkCache(report.Diagnostics), s.checkTrust())
+	c.Checks = append(c.Checks, s.checkCache(), s.checkTrust())
 	c.Checks = append(c.Checks, checkPrograms(o, found)...)
 	if len(found.Servers) == 0 && !hasError(c.Diagnostics) {
 		c.Checks = append(c.Checks, check{Name: "servers", Message: core.NoServers})
@@ -146,16 +146,11 @@ func examine(server discoveredServer, v serverView, noStart bool) examined {
 	return e
 }
 
-// checkCache asks for the cache; why there is none is among the diagnostics.
-func (s *session) checkCache(found []diagnostic) check {
+func (s *session) checkCache() check {
 	c := check{Name: "cache"}
 	reply, err := s.do(s.ctx, core.VerbCall, map[string]any{"method": "mcprt/cache.info"})
 	var r struct {
-		Result struct {
-			Enabled bool   `json:"enabled"`
-			Dir     string `json:"dir"`
-			Entries int    `json:"entries"`
-		} `json:"result"`
+		Result cacheReply `json:"result"`
 	}
 	if err == nil {
 		err = json.Unmarshal(reply, &r)
@@ -166,12 +161,7 @@ func (s *session) checkCache(found []diagnostic) check {
 	case r.Result.Enabled:
 		c.OK, c.Message = true, fmt.Sprintf("%s: tools of %d servers", r.Result.Dir, r.Result.Entries)
 	default:
-		c.Message = "tools are not cached, so every start waits for its servers"
-		for _, d := range found {
-			if d.Code == "cache_unavailable" {
-				c.Message = d.Message
-			}
-		}
+		c.Message = r.Result.none()
 	}
 	return c
 }

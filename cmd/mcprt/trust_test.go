@@ -116,7 +116,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = runTool(t, "", "doctor", "--no-start", "--cwd", there, "--cache-dir", "/dev/null/x", "--user", "none")
-	for _, want := range []string{"needs_trust", "mcprt trust add sh", "disabled", "switches it off", "no-such-program-mcprt", "no such program in PATH", "cannot be used", "tools are not cached"} {
+	for _, want := range []string{"needs_trust", "mcprt trust add sh", "disabled", "switches it off", "no-such-program-mcprt", "no such program in PATH", "cannot be used", "tools are not cached, so every start waits for its servers: no tool cache: mkdir /dev/null: not a directory; --cache-dir"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in\n%s%s", want, got.stdout, got.stderr)
 		}

@@ -129,6 +129,11 @@ func TestCache(t *testing.T) {
 			t.Errorf("cache %s = %+v, want %q", c.verb, got, c.want)
 		}
 	}
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CACHE_HOME", "")
+	if got := runTool(t, "", "cache", "info"); got.code != exitOK || !strings.Contains(got.stdout, "home directory") || !strings.Contains(got.stdout, "--cache-dir") {
+		t.Errorf("without a home: %+v", got)
+	}
 }
 
 // TestCompletion: shells get scripts, and names are completed without starting anything.
