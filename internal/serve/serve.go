@@ -112,6 +112,10 @@ func (s *Server) read(in io.Reader) error {
 
 // do begins what a frame asks for; nothing here blocks.
 func (s *Server) do(f frame) error {
+	if !known(f.kind) {
+		// Asking a newer host for less is its business: it has our version.
+		return fmt.Errorf("frames of kind %d are unknown", f.kind)
+	}
 	if f.kind == kindOpen {
 		return s.openManager(f)
 	}
@@ -136,11 +140,14 @@ func (s *Server) do(f frame) error {
 	case f.kind == kindFree:
 		s.forget(m)
 		m.free()
-	default:
-		// Asking a newer host for less is its business: it has our version.
-		return fmt.Errorf("frames of kind %d are unknown", f.kind)
 	}
 	return nil
+}
+
+// known says whether a host of this version sends such frames. What is not known ends the
+// process also where no manager has the number: a host must not wait for its answer.
+func known(kind uint16) bool {
+	return kind >= 1 && kind <= verbClose || kind >= kindOpen && kind <= kindCredit
 }
 
 // openManager opens the manager whose number the host has chosen.

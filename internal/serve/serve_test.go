@@ -337,6 +337,17 @@ func TestNonsenseEndsTheServer(t *testing.T) {
 	}
 }
 
+func TestAnUnknownKindEndsTheServerWithoutAManager(t *testing.T) {
+	for _, kind := range []uint16{0, verbClose + 1, kindOpen - 1, kindCredit + 1, 1 << 15} {
+		p := start(t, wide)
+		p.send(frame{manager: 7, kind: kindFree}) // of a number that nobody has, which is no fault
+		p.send(frame{manager: 7, kind: kind})
+		if err := <-p.ran; err == nil || !strings.Contains(err.Error(), fmt.Sprintf("frames of kind %d are unknown", kind)) {
+			t.Errorf("kind %d: ended with %v", kind, err)
+		}
+	}
+}
+
 func TestAWrongLengthCostsNoMemory(t *testing.T) {
 	h := encode(frame{kind: 4, tag: 1})[:headerSize]
 	binary.LittleEndian.PutUint32(h[24:], frameMax)
