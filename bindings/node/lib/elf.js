@@ -3,7 +3,7 @@
  * person that a library was built for another processor or another libc.
  */
 
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 
 const MACHINES = new Map([
   [0x03, 'ia32'],
@@ -19,7 +19,7 @@ const PATH_MAX = 4096
 
 /**
  * @param {string} path
- * @returns {{arch: string, interpreter: string | undefined} | undefined} undefined: not a little-endian
+ * @returns {{arch: string, interpreter: string | undefined, isWhole: boolean} | undefined} undefined: not a little-endian
  *   64-bit ELF file. arch is in the words of process.arch
  */
 export function readElf(path) {
@@ -31,6 +31,7 @@ export function readElf(path) {
     return {
       arch: MACHINES.get(machine) ?? `ELF machine ${machine}`,
       interpreter: interpreter(file, header),
+      isWhole: isWhole(file, header),
     }
   } finally {
     closeSync(file)
@@ -42,15 +43,35 @@ export function readElf(path) {
  * @param {Buffer} header
  */
 function interpreter(file, header) {
+  const program = programs(file, header).find(({ type }) => type === PT_INTERP)
+  return program && read(file, program.offset, Math.min(Number(program.length), PATH_MAX)).toString('latin1').replace(/\0.*/s, '')
+}
+
+/**
+ * Of a file that was cut short, as by a full disk, the loader maps what is not there, and the process ends with SIGBUS.
+ * @param {number} file
+ * @param {Buffer} header
+ */
+function isWhole(file, header) {
+  const ends = programs(file, header).map(({ offset, length }) => offset + length)
+  ends.push(header.readBigUInt64LE(32) + BigInt(header.readUInt16LE(54) * header.readUInt16LE(56)))
+  const size = fstatSync(file, { bigint: true }).size
+  return ends.every((end) => end <= size)
+}
+
+/**
+ * @param {number} file
+ * @param {Buffer} header
+ * @returns {{type: number, offset: bigint, length: bigint}[]} what is mapped, as far as the table is there
+ */
+function programs(file, header) {
   const size = header.readUInt16LE(54)
   const table = read(file, header.readBigUInt64LE(32), size * header.readUInt16LE(56))
+  const found = []
   for (let at = 0; size >= PROGRAM_HEADER && at + PROGRAM_HEADER <= table.length; at += size) {
-    if (table.readUInt32LE(at) !== PT_INTERP) continue
-    const length = Number(table.readBigUInt64LE(at + 32))
-    const name = read(file, table.readBigUInt64LE(at + 8), Math.min(length, PATH_MAX))
-    return name.toString('latin1').replace(/\0.*/s, '')
+    found.push({ type: table.readUInt32LE(at), offset: table.readBigUInt64LE(at + 8), length: table.readBigUInt64LE(at + 32) })
   }
-  return undefined
+  return found
 }
 
 /**

@@ -126,7 +126,7 @@ export function findTool({ isMusl = false, packageFolder = PACKAGE } = {}) {
   const named = process.env.MCPRT_TOOL
   if (named) {
     const path = resolve(named)
-    if (!existsSync(path)) throw new LibraryError(`MCPRT_TOOL names ${path}, which does not exist; correct or unset it`)
+    requireFile('MCPRT_TOOL names', path)
     return path
   }
   const name = toolName()
@@ -172,7 +172,7 @@ export function findLibrary({ explicit, variable = process.env.MCPRT_LIBRARY, pa
   if (named !== undefined) {
     const path = resolve(named)
     const where = explicit === undefined ? 'MCPRT_LIBRARY names' : 'the option library names'
-    if (!existsSync(path)) throw new LibraryError(`${where} ${path}, which does not exist; correct or unset it`)
+    requireFile(where, path)
     return path
   }
   const name = libraryName()
@@ -186,13 +186,29 @@ export function findLibrary({ explicit, variable = process.env.MCPRT_LIBRARY, pa
   )
 }
 
+/** @param {string} where a person named it @param {string} path */
+function requireFile(where, path) {
+  if (!existsSync(path)) throw new LibraryError(`${where} ${path}, which does not exist; correct or unset it`)
+  if (!statSync(path).isFile()) throw new LibraryError(`${where} ${path}, which is no file; correct or unset it`)
+}
+
 /** @param {string} path */
 function refuseForeign(path) {
   if (process.platform !== 'linux') return
-  const elf = readElf(path)
+  const elf = elfOf(path)
   if (!elf) throw new LibraryError(`${path} is not a 64-bit Linux library; build it again or reinstall the package`)
   if (elf.arch !== process.arch) {
     throw new LibraryError(`${path} was built for ${elf.arch}, but this Node runs on ${process.arch}; install the library for ${process.arch}`)
+  }
+  if (!elf.isWhole) throw new LibraryError(`${path} is only the beginning of a library; copy or install it again`)
+}
+
+/** @param {string} path */
+function elfOf(path) {
+  try {
+    return readElf(path)
+  } catch (error) {
+    throw new LibraryError(`${path} cannot be read (${reason(error)}); correct its permissions or reinstall the package`, { cause: error })
   }
 }
 

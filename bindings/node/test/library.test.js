@@ -174,6 +174,23 @@ test('a library for another processor', async () => {
   assert.match(output, new RegExp(`^LibraryError true .*machine\\.so was built for ${name}, but this Node runs on ${process.arch}; install`))
 })
 
+test('a library that is no file, or cannot be read', async () => {
+  assert.match(await open({ library: folder }), /^LibraryError true MCPRT_LIBRARY names .*, which is no file; correct or unset it\n$/)
+  const library = join(folder, 'secret.so')
+  writeFileSync(library, elf({}), { mode: 0 })
+  if (process.getuid?.() !== 0) assert.match(await open({ library }), /^LibraryError true .*secret\.so cannot be read \(EACCES.*\); correct its permissions/)
+})
+
+test('a library of which the end is missing', async () => {
+  const library = join(folder, 'half.so')
+  const whole = readFileSync(stubLibrary())
+  for (const length of [64, 200, 4096]) {
+    writeFileSync(library, whole.subarray(0, length))
+    assert.match(await open({ library }), /^LibraryError true .*half\.so is only the beginning of a library; copy or install it again\n$/)
+  }
+  assert.equal(readElf(stubLibrary())?.isWhole, true)
+})
+
 test('a library for a newer glibc', async () => {
   const library = join(folder, 'newer.so')
   const bytes = readFileSync(stubLibrary())
@@ -243,7 +260,9 @@ test('damaged ELF files are read without harm', () => {
   }
   writeFileSync(path, Buffer.concat([whole.subarray(0, 32), Buffer.alloc(32, 0xff)]))
   assert.equal(readElf(path)?.interpreter, undefined)
+  assert.equal(readElf(path)?.isWhole, false)
   assert.equal(readElf(process.execPath)?.arch, process.arch)
+  assert.equal(readElf(process.execPath)?.isWhole, true)
 })
 
 test('a failure is not remembered', async () => {

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any, Callable, Dict
 
@@ -116,6 +117,28 @@ def test_library_of_another_machine(monkeypatch: pytest.MonkeyPatch, stub_path: 
     foreign.write_bytes(data)
     message = refusal(monkeypatch, foreign)
     assert message.startswith(f"{foreign} is made for {name}, but this Python runs on ")
+
+
+def test_library_of_which_the_end_is_missing(monkeypatch: pytest.MonkeyPatch, stub_path: str, tmp_path: Path) -> None:
+    whole = Path(stub_path).read_bytes()
+    half = tmp_path / "half.so"
+    for length in (64, 200, 4096):  # the loader itself ends the process at some of them
+        half.write_bytes(whole[:length])
+        assert refusal(monkeypatch, half) == f"{half} is only the beginning of a library: copy or install it again."
+    assert not _library._cut_short(stub_path) and not _library._cut_short(sys.executable)
+    half.write_bytes(whole[:32] + b"\xff" * 32)
+    assert refusal(monkeypatch, half) == f"{half} is only the beginning of a library: copy or install it again."
+
+
+def test_an_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "app.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for file in Path(mcprt.__file__).parent.glob("*.py"):
+            zipped.write(file, f"mcprt/{file.name}")
+        zipped.writestr("__main__.py", "import mcprt\nmcprt.Runtime()\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MCPRT_", "PYTHON"))}
+    ran = subprocess.run([sys.executable, archive], env=environment, capture_output=True, text=True, timeout=60)
+    assert f"LibraryError: mcprt was imported from an archive ({archive}/mcprt), out of which" in ran.stderr
 
 
 def test_library_for_a_newer_glibc(monkeypatch: pytest.MonkeyPatch, stub_path: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import ctypes
 import os
 import platform
 import re
+import struct
 import sys
 import threading
 from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
@@ -281,6 +282,8 @@ def _serves() -> bool:
 
 def _shared(explicit: Optional[str]) -> Library:
     path = find(explicit)
+    if _cut_short(path):
+        raise LibraryError(f"{path} is only the beginning of a library: copy or install it again.")
     try:
         return SharedLibrary(path)
     except OSError as err:
@@ -342,6 +345,11 @@ def find(explicit: Optional[str] = None) -> str:
             if built.is_file():
                 return str(built)
             raise LibraryError(f"the mcprt library is not built: run 'make build' in {root}.")
+    if not here.is_dir():
+        raise LibraryError(
+            f"mcprt was imported from an archive ({here}), out of which no library can be loaded: install the wheel, or unpack {file_name()} "
+            "and set MCPRT_LIBRARY to its path."
+        )
     raise LibraryError(
         f"this installation of mcprt has no library for {sys.platform} on {platform.machine()}: {file_name()} is not in {here}, "
         "and this is no checkout of mcprt. Install the wheel made for this system ('make wheel' in a checkout makes it), or set "
@@ -370,6 +378,32 @@ def _machine(path: str) -> Optional[str]:
         return None
     number = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
     return _MACHINES.get(number, f"machine {number}")
+
+
+def _cut_short(path: str) -> bool:
+    """Whether parts of an ELF file are missing, as after a copy to a full disk.
+
+    The loader maps what is not there, and the process ends with SIGBUS.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+            if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
+                return False
+            table = int.from_bytes(head[32:40], "little")
+            size, count = struct.unpack_from("<HH", head, 54)
+            whole = os.stat(file.fileno()).st_size
+            end: int = table + size * count
+            if end > whole:
+                return True
+            file.seek(table)
+            programs = file.read(size * count)
+            for at in range(0, len(programs) - 55 if size >= 56 else 0, size):
+                offset, length = struct.unpack_from("<8xQ16xQ", programs, at)
+                end = max(end, offset + length)
+            return end > whole
+    except OSError:
+        return False
 
 
 def _why(path: str, err: OSError) -> str:
