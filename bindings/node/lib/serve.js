@@ -75,11 +75,15 @@ export class ServedLibrary {
   /**
    * @param {string} tool path of the command line tool
    * @param {() => void} onDead the process has gone, and the next runtime needs another
+   * @param {number} [timeoutMs] for its first word
    * @returns {Promise<ServedLibrary>}
    */
-  static async start(tool, onDead) {
+  static async start(tool, onDead, timeoutMs = HELLO_TIMEOUT) {
     const library = new ServedLibrary(tool, onDead)
-    const timer = setTimeout(() => library.#child.kill('SIGKILL'), HELLO_TIMEOUT)
+    const timer = setTimeout(() => {
+      library.#child.kill('SIGKILL')
+      library.#lose(`it said nothing within ${timeoutMs / 1000} s`)
+    }, timeoutMs)
     try {
       await new Promise((resolve, reject) => {
         library.#onHello = (error) => (error ? reject(error) : resolve(undefined))

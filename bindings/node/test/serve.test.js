@@ -115,6 +115,12 @@ for (const [what, script, why] of [
   })
 }
 
+test('a tool that says nothing', async () => {
+  const tool = join(mkdtempSync(join(folder, 'tool-')), 'mcprt')
+  writeFileSync(tool, '#!/bin/sh\nexec sleep 60\n', { mode: 0o755 })
+  await assert.rejects(ServedLibrary.start(tool, () => {}, 100), { name: 'LibraryError', message: /did not start: it said nothing within 0\.1 s$/ })
+})
+
 test('limits and tags', async () => {
   const { library, handle, drain, done, wake, frames } = await opened({ maxInFlight: 2 })
   assert.equal(library.submit(handle, Verb.CALL, 2, SLOW), Status.OK)

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List
 import pytest
 
 import mcprt
-from mcprt import AsyncRuntime, Runtime, _json, _library, _tool
+from mcprt import AsyncRuntime, Runtime, _json, _library, _serve, _tool
 from mcprt._errors import Status
 from mcprt._serve import ServeLibrary
 
@@ -126,6 +126,16 @@ def test_a_tool_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sc
     assert "cannot be run: " in refusal()
     tool.chmod(0o755)
     assert why in refusal()
+
+
+def test_a_tool_that_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\nexec sleep 60\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("MCPRT_BACKEND", "serve")
+    monkeypatch.setenv("MCPRT_TOOL", str(tool))
+    monkeypatch.setattr(_serve, "_HELLO_TIMEOUT", 0.1)
+    assert refusal().endswith("did not start: it said nothing within 0.1 s")
 
 
 def test_a_tool_of_another_release(monkeypatch: pytest.MonkeyPatch) -> None:

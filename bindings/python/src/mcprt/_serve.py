@@ -108,6 +108,7 @@ class ServeLibrary:
         self._unsent = 0
         self._dead: Optional[bytes] = None  # the JSON of why
         self._reason = ""  # of the end, for a sentence
+        self._silent = False  # it was ended because it did not begin
         self._hello = _Held()
         self._said = tempfile.TemporaryFile()  # what a crash says; nothing else is written there
         try:
@@ -123,6 +124,7 @@ class ServeLibrary:
             threading.Thread(target=run, name=name, daemon=True).start()
         atexit.register(self.shutdown)
         if not self._hello.ready.wait(_HELLO_TIMEOUT):
+            self._silent = True
             self._process.kill()
             self._hello.ready.wait(_HELLO_TIMEOUT)
         if self._hello.status != Status.OK:
@@ -423,6 +425,8 @@ class ServeLibrary:
         try:
             code: Any = self._process.wait(_LAST_WAIT)
             how = f"it was ended by signal {-code}" if code < 0 else f"it ended with status {code}"
+            if self._silent:
+                how = f"it said nothing within {_HELLO_TIMEOUT:g} s"
         except subprocess.TimeoutExpired:
             self._process.kill()
             how = "what it wrote is not understood"
