@@ -149,6 +149,12 @@ func TestBrokenAndMissingProjects(t *testing.T) {
 	if got := runTool(t, "", "discover", "--user", "none", "--cwd", filepath.Join(dir, "gone")); got.code != exitUsage || !strings.Contains(got.stderr, "is no directory") {
 		t.Errorf("a folder that does not exist: %+v", got)
 	}
+	for _, flag := range []string{"--cwd", "--config", "--cache-dir", "--trace"} {
+		got := runTool(t, "", "list", "--user", "none", flag, filepath.Join(dir, "caf\xe9"))
+		if got.code != exitUsage || !strings.Contains(got.stderr, `caf\xe9" is not UTF-8`) {
+			t.Errorf("%s that is not UTF-8: %+v", flag, got)
+		}
+	}
 	for _, c := range []struct {
 		code int
 		args []string

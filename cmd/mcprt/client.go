@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
@@ -60,6 +61,11 @@ func (o *clientOptions) openOptions() (map[string]any, error) {
 	}
 	if o.timeout < 0 {
 		return nil, usageError("--timeout must not be negative")
+	}
+	for _, path := range slices.Concat([]string{o.cwd, o.cacheDir, o.trace}, o.configs) {
+		if !utf8.ValidString(path) { // the library's options are JSON, which would carry another name
+			return nil, usageError("the path %q is not UTF-8; go there and name it from there, or rename it", path)
+		}
 	}
 	discovery := map[string]any{"user": o.user}
 	if len(o.configs) > 0 {

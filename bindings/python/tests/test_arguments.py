@@ -100,6 +100,7 @@ def test_verbs(runtime: Any) -> None:
     refused(lambda: runtime.call("t", progress=5), "progress must be a function")
     for junk in [{"a": object()}, {"a": float("nan")}, {"a": "\ud800"}, {"a": deep()}, circle()]:
         refused(lambda: runtime.call("t", junk), "this cannot be written as JSON")
+    refused(lambda: runtime.call("t", {"a": object()}, format="openai"), "this cannot be written as JSON")
     assert [tool.name for tool in runtime.list()], "it is as usable as before"
 
 

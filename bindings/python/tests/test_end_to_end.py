@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
@@ -628,6 +629,14 @@ def test_shapes_of_providers(rt: Runtime, options: Dict[str, Any]) -> None:
     with pytest.raises(mcprt.InvalidRequestError, match="not valid JSON") as caught:
         rt.call("mcp_s_exact", "{", format="openai", call_id="c2")
     assert caught.value.result is not None and caught.value.result.message["tool_call_id"] == "c2"
+    for junk in ([1], 5, "[1]"):  # a model's mistake, of which the model is told
+        with pytest.raises(mcprt.InvalidRequestError, match="must be a JSON object") as caught:
+            rt.call("mcp_s_exact", junk, format="openai", call_id="c2")  # type: ignore[arg-type]
+        assert caught.value.result is not None and caught.value.result.message["tool_call_id"] == "c2"
+    # json.loads makes a text without UTF-8 of such an escape.
+    half: List[Any] = [{"a": "\ud800"}, types.MappingProxyType({"a": "\ud800"}), '{"a": "\\ud800"}', '{"a": "\ud800"}']
+    for written in half:
+        assert rt.call("mcp_s_exact", written, format="openai", call_id="c2").raw == EXACT.strip()
     with pytest.raises(mcprt.InvalidRequestError, match="cohere"):
         rt.tools("cohere")  # type: ignore[arg-type]
     with pytest.raises(mcprt.InvalidRequestError, match="must be a mapping"):

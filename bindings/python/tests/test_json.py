@@ -95,3 +95,10 @@ def test_encode_is_compact_utf8_and_refuses_what_json_has_no_form_for() -> None:
         _json.encode({"a": float("nan")})
     with pytest.raises(TypeError):
         _json.encode({"a": object()})
+
+
+def test_half_a_pair_is_written_as_its_escape() -> None:
+    assert not _json.holds_half_pairs({"a": "é😀"}) and not _json.holds_half_pairs(object())
+    assert _json.holds_half_pairs({"a": ["\ud800"]}) and _json.holds_half_pairs('"\ud800"')
+    assert _json.written('{"é😀": "\ud800"}') == '{"é😀": "\\ud800"}'
+    assert json.loads(_json.written({"é😀": "\ud800"})) == {"é😀": "\ud800"}

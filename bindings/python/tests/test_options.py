@@ -138,6 +138,16 @@ def test_an_environment_that_is_not_utf8_is_passed_with_replacements() -> None:
     assert json.loads(encode_options({"env": {"PATH": value}}, None, []))["env"] == {"PATH": "/ok:/caf\ufffd"}
 
 
+@pytest.mark.parametrize(
+    "option",
+    [lambda p: {"cwd": p}, lambda p: {"cache": {"dir": p}}, lambda p: {"trace": {"file": p}}, lambda p: {"discovery": {"files": [p]}}],
+)
+def test_a_path_that_is_not_utf8_is_named(option: Any) -> None:
+    path = b"/caf\xe9".decode("utf-8", "surrogateescape")
+    with pytest.raises(mcprt.InvalidRequestError, match=r"^a path must be UTF-8, which '/caf\\udce9' is not"):
+        encode_options(option(path), None, [])
+
+
 def test_raw_options_win_and_answers_come_from_the_handlers() -> None:
     encoded = json.loads(encode_options({"env": {}, "lazy": True}, {"lazy": False, "newThing": 1}, ["elicitation"]))
     assert encoded == {"env": {}, "lazy": False, "newThing": 1, "answers": ["elicitation"]}

@@ -18,6 +18,7 @@ def _plain(value: object) -> Any:
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+_ascii_encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_plain)
 _MARK = re.compile(rb'["\[\]{},:]')
 _OPEN = b"[{"
 _CLOSE = b"]}"
@@ -29,6 +30,22 @@ def encode(value: object) -> bytes:
         return _encoder.encode(value).encode("utf-8")
     except (TypeError, ValueError, RecursionError) as err:
         raise InvalidRequestError(f"this cannot be written as JSON: {err}") from err
+
+
+def holds_half_pairs(value: object) -> bool:
+    """Whether there is half a surrogate pair in a text, as ``json.loads`` makes of such an escape. It has no UTF-8."""
+    try:
+        (value if isinstance(value, str) else _encoder.encode(value)).encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    except (TypeError, ValueError, RecursionError):
+        pass  # encode says it
+    return False
+
+
+def written(value: object) -> str:
+    """JSON text in which half a pair is the escape that it came from. A string is JSON text already."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else _ascii_encoder.encode(value)
 
 
 def decode(data: bytes) -> Any:

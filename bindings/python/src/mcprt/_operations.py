@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Iterable, List, 
 
 from . import _arguments, _library
 from ._errors import error_from
-from ._json import encode
+from ._json import encode, holds_half_pairs, written
 from ._options import limit, milliseconds
 from ._types import (
     CallResult,
@@ -155,13 +155,18 @@ def call(
     request = {
         "server": server,
         "tool": name,
-        "arguments": arguments if format and isinstance(arguments, str) else _arguments.mapping("arguments", arguments),
+        "arguments": _of_a_model(arguments) if format else _arguments.mapping("arguments", arguments),
         "_meta": meta,
         "retry": retry,
         "format": format,
         "callId": call_id,
     }
     return Operation(_library.CALL, request, CallResult, timeout=timeout, progress=progress)
+
+
+def _of_a_model(arguments: Any) -> Any:
+    """What a model wrote is no mistake of the program: the library judges it, and the model is told."""
+    return written(arguments) if holds_half_pairs(arguments) else arguments
 
 
 def request(

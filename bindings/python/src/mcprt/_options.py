@@ -287,8 +287,18 @@ def path_of(path: Path) -> str:
     return os.path.abspath(text)
 
 
+def _sent_path(path: Path) -> str:
+    """As :func:`path_of`, for the library's options, which are JSON text and carry no other bytes."""
+    text = path_of(path)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidRequestError(f"a path must be UTF-8, which {text!r} is not") from None
+    return text
+
+
 def _paths(paths: Sequence[Path]) -> List[str]:
-    return [path_of(path) for path in names("discovery.files", paths) or []]
+    return [_sent_path(path) for path in names("discovery.files", paths) or []]
 
 
 def _env(env: Mapping[str, str]) -> Dict[str, str]:
@@ -321,7 +331,7 @@ class _Field:
 
 
 _FIELDS: Dict[str, _Field] = {
-    "cwd": _Field("cwd", path_of),
+    "cwd": _Field("cwd", _sent_path),
     "env": _Field("env", _env),
     "servers": _Field("servers"),
     "startup_timeout": _Field("startupTimeoutMs", limit),
@@ -342,7 +352,7 @@ _FIELDS: Dict[str, _Field] = {
         filter_browser=_Field("filterBrowser"),
     ),
     "project_trust": _Field("projectTrust"),
-    "cache": _Field("cache", dir=_Field("dir", path_of), ttl=_Field("ttlMs", milliseconds), enabled=_Field("enabled")),
+    "cache": _Field("cache", dir=_Field("dir", _sent_path), ttl=_Field("ttlMs", milliseconds), enabled=_Field("enabled")),
     "reconnect": _Field("reconnect"),
     "lazy": _Field("lazy"),
     "idle_timeout": _Field("idleTimeoutMs", milliseconds),
@@ -364,7 +374,7 @@ _FIELDS: Dict[str, _Field] = {
     "auth": _Field(
         "auth",
         store=_Field("store"),
-        dir=_Field("dir", path_of),
+        dir=_Field("dir", _sent_path),
         client_metadata_url=_Field("clientMetadataUrl"),
         redirect_uri=_Field("redirectUri"),
         redirect_port=_Field("redirectPort"),
@@ -376,9 +386,9 @@ _FIELDS: Dict[str, _Field] = {
     "pinning": _Field("pinning"),
     "login_path": _Field("loginPath"),
     "spill": _Field(
-        "spill", over_bytes=_Field("overBytes"), dir=_Field("dir", path_of), quota_bytes=_Field("quotaBytes")
+        "spill", over_bytes=_Field("overBytes"), dir=_Field("dir", _sent_path), quota_bytes=_Field("quotaBytes")
     ),
-    "trace": _Field("trace", file=_Field("file", path_of), max_bytes=_Field("maxBytes"), payload_bytes=_Field("payloadBytes")),
+    "trace": _Field("trace", file=_Field("file", _sent_path), max_bytes=_Field("maxBytes"), payload_bytes=_Field("payloadBytes")),
     "log": _Field("log"),
     "runtime": _Field(
         "runtime",
