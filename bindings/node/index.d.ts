@@ -1,3 +1,5 @@
+/// <reference types="node" />
+
 /**
  * mcprt: an MCP client runtime. One Runtime discovers the MCP servers of a
  * project, connects them, lists their tools, calls them and ends them.
