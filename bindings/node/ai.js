@@ -66,7 +66,7 @@ export function toModelOutput(result) {
 function toPart(item) {
   switch (item?.type) {
     case 'text':
-      return { type: 'text', text: String(item.text) }
+      return { type: 'text', text: String(item.text ?? '') }
     case 'image':
     case 'audio':
       return file(item.data, item.mimeType)

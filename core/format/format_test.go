@@ -191,7 +191,8 @@ func TestResults(t *testing.T) {
 		{Anthropic, `{"isError":true,"content":[{"type":"text","text":""}]}`, `{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"` + silent + `"}],"is_error":true}`, ""},
 		{Anthropic, `{"isError":true,"content":[{"type":"text","text":"no"},{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"resource","resource":{"uri":"x:/a.pdf","mimeType":"application/pdf","blob":"CCCC"}}]}`,
 			`{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"no"},{"type":"text","text":"[image/png, 3 bytes: cannot be shown here]"},{"type":"text","text":"[application/pdf, 3 bytes, x:/a.pdf: cannot be shown here]"}],"is_error":true}`, ""},
-		{OpenAIResponses, `{"isError":true,"content":[{"type":"image","data":"AAAA","mimeType":"image/png"}]}`, `{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}`, ""},
+		{OpenAIResponses, `{"isError":true,"content":[{"type":"image","data":"AAAA","mimeType":"image/png"}]}`, `{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"},{"type":"input_text","text":"` + silent + `"}]}`, ""},
+		{Gemini, `{"isError":true,"structuredContent":{"n":1}}`, `{"functionResponse":{"id":"c1","name":"t","response":{"error":"{\"n\":1}"}}}`, ""},
 		// What is no file is none to any provider.
 		{OpenAI, notFiles, `{"role":"tool","tool_call_id":"c1","content":"[image/png, no valid base64: cannot be shown here]\n[audio/wav, 0 bytes: cannot be shown here]\n[application/pdf, no valid base64, x:/a: cannot be shown here]"}`, ""},
 		{OpenAIResponses, notFiles, `{"type":"function_call_output","call_id":"c1","output":"[image/png, no valid base64: cannot be shown here]\n[audio/wav, 0 bytes: cannot be shown here]\n[application/pdf, no valid base64, x:/a: cannot be shown here]"}`, ""},

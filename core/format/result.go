@@ -90,9 +90,9 @@ func readResult(raw []byte) *result {
 		r.structured = s
 		r.parts = append(r.parts, part{text: string(s)})
 	}
-	// A model would take an empty answer for a success, and Anthropic refuses the request
-	// ("content cannot be empty if `is_error` is true").
-	if r.failed && len(r.parts) == 0 {
+	// A model would take an empty answer, or a picture alone, for a success, and Anthropic
+	// refuses the request ("content cannot be empty if `is_error` is true").
+	if r.failed && !hasText && r.structured == nil {
 		r.parts = append(r.parts, part{text: "the tool failed and did not say why"})
 	}
 	return r
