@@ -763,7 +763,7 @@ export interface ConnectOptions extends Abortable {
   trust?: Record<string, string>
   /** Servers, by name, that may ask the user to sign in or for an input. */
   authorize?: string[]
-  /** With `only`: reconnects these servers. */
+  /** Servers that run, all or those of `only`, are replaced. */
   restart?: boolean
   /** False leaves the tools out of the report. */
   tools?: boolean
@@ -775,6 +775,12 @@ export interface ConnectOptions extends Abortable {
 export interface ReloadOptions extends Abortable {
   /** `diff` keeps every server whose config did not change; `full` restarts all. */
   mode?: 'diff' | 'full'
+  /** As for `connect`: how long to wait for slow servers whose tools are cached; 0 waits for every server. */
+  startupTimeoutMs?: number
+  /** What happens after the gate to a pending server without cached tools. */
+  uncached?: 'wait' | 'background'
+  /** `eager`: return as soon as every server is settled or covered by the cache. */
+  gate?: 'timer' | 'eager'
   /** False leaves the tools out of the report. */
   tools?: boolean
   /** For this verb as a whole. */

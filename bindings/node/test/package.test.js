@@ -35,6 +35,19 @@ test('the declared members of the classes exist, and no others', () => {
   }
 })
 
+test('a program whose tsconfig names no types gets the declarations all the same', (t) => {
+  const program = mkdtempSync(join(folder, 'program-')) // below here, so that @types/node is found as beside an installed package
+  t.after(() => rmSync(program, { recursive: true }))
+  writeFileSync(join(program, 'agent.mts'), `import { Runtime } from '../index.js'
+const runtime = await Runtime.open()
+runtime.on('log', (event) => event.level)
+export const raw: Uint8Array = (await runtime.call('x')).raw
+`)
+  writeFileSync(join(program, 'tsconfig.json'), '{"compilerOptions": {"module": "nodenext", "target": "es2022", "strict": true, "noEmit": true}}')
+  const { status, stdout } = spawnSync('npx', ['tsc', '--project', program], { cwd: folder, encoding: 'utf8' })
+  assert.equal(status, 0, stdout)
+})
+
 test('the declarations and the sources pass tsc and tsd', () => {
   execFileSync('npm', ['run', '--silent', 'types'], { cwd: folder, encoding: 'utf8' })
 })

@@ -253,6 +253,11 @@ test('a project file: discovery, trust, and a reload that keeps what did not cha
   const { changes } = await runtime.reload({ mode: 'diff' })
   assert.deepEqual([changes.removed, changes.kept, changes.added, changes.changed], [['gone'], ['kept'], [], []])
   assert.equal(await pid(runtime, 'kept'), before)
+  write({ kept: { command, args }, late: { command, args, env: { A: '2' } } })
+  const { servers } = await runtime.discover()
+  await runtime.connect({ only: [], trust: Object.fromEntries(servers.map(({ name, hash }) => [name, hash])) })
+  const waited = await runtime.reload({ mode: 'full', uncached: 'background', gate: 'timer', startupTimeoutMs: 0 })
+  assert.deepEqual([...waited.connected].sort(), ['kept', 'late'])
 })
 
 test('servers get the environment as it is when the runtime opens', async (t) => {

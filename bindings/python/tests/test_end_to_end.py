@@ -324,7 +324,7 @@ def test_trust_and_reload(options: Dict[str, Any]) -> None:
         configure("a", "c")
         assert rt.reload().changes == mcprt.Changes(added=["c"], removed=["b"], changed=[], kept=["a"])
         assert {view.pid for view in rt.servers() if view.name == "a"} == {pids["a"]}
-        rt.reload("full")
+        assert rt.reload("full", startup_timeout=math.inf, uncached="background", gate="timer").connected == ["a", "c"]
         assert {view.pid for view in rt.servers() if view.name == "a"} != {pids["a"]}
         assert rt.disconnect("a") == ["a"]
         assert {tool.server for tool in rt.list()} == {"c"}

@@ -61,7 +61,7 @@ def test_every_verb(rt: Runtime, where: Where) -> None:
     assert where(lambda: rt.call("mcp_demo_echo", {"text": "hi"})).text == "hi"
     assert where(lambda: rt.call("echo", {"text": "raw"}, server="demo")).text == "raw"
     assert where(lambda: rt.request("demo", "ping")).data == {}
-    assert where(lambda: rt.reload("full")).changes == ([], [], [], ["demo"])
+    assert where(lambda: rt.reload("full", gate="eager", uncached="wait")).changes == ([], [], [], ["demo"])
     assert where(lambda: rt.disconnect("demo")) == ["demo"]
 
 
@@ -93,6 +93,8 @@ def test_a_result_keeps_what_the_server_sent(rt: Runtime, where: Where) -> None:
 def test_a_tool_that_fails_is_a_result_and_a_server_that_fails_is_an_exception(rt: Runtime) -> None:
     failed = rt.call("mcp_demo_error")
     assert failed.is_error and failed.text == "no such file"
+    assert repr(failed) == "<CallResult is_error 'no such file'>"
+    assert repr(rt.request("demo", "ping")) == "<CallResult {}>"  # what has no text is shown as it came
     for where in (lambda f: f(), in_thread):
         with pytest.raises(mcprt.RPCError, match="on purpose") as caught:
             where(lambda: rt.call("mcp_demo_fail"))

@@ -445,9 +445,17 @@ class AsyncRuntime:
         """As :meth:`Runtime.stats`."""
         return await self._run(_operations.stats())
 
-    async def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
+    async def reload(
+        self,
+        mode: Literal["diff", "full"] = "diff",
+        *,
+        startup_timeout: Optional[float] = None,
+        uncached: Optional[Literal["wait", "background"]] = None,
+        gate: Optional[Literal["timer", "eager"]] = None,
+        tools: bool = True,
+    ) -> ReloadReport:
         """As :meth:`Runtime.reload`."""
-        return await self._run(_operations.reload(mode, tools))
+        return await self._run(_operations.reload(mode, startup_timeout, uncached, gate, tools))
 
     async def disconnect(self, server: Optional[str] = None) -> List[str]:
         """As :meth:`Runtime.disconnect`."""

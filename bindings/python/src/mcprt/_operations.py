@@ -190,8 +190,17 @@ def stats() -> Operation[Stats]:
     return Operation(_library.CALL, {"method": "mcprt/stats"}, Stats)
 
 
-def reload(mode: str, tools: bool) -> Operation[ReloadReport]:
-    return Operation(_library.RELOAD, {"mode": mode, "tools": tools}, ReloadReport)
+def reload(
+    mode: str, startup_timeout: Optional[float], uncached: Optional[str], gate: Optional[str], tools: bool
+) -> Operation[ReloadReport]:
+    request = {
+        "mode": mode,
+        "startupTimeoutMs": None if startup_timeout is None else limit(startup_timeout),
+        "uncached": uncached,
+        "gate": gate,
+        "tools": tools,
+    }
+    return Operation(_library.RELOAD, request, ReloadReport)
 
 
 def disconnect(server: Optional[str]) -> Operation[List[str]]:

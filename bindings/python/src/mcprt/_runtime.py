@@ -287,13 +287,22 @@ class Runtime:
         """Calls, errors, bytes, restarts and latencies of each server since the runtime was opened."""
         return self._run(_operations.stats())
 
-    def reload(self, mode: Literal["diff", "full"] = "diff", *, tools: bool = True) -> ReloadReport:
+    def reload(
+        self,
+        mode: Literal["diff", "full"] = "diff",
+        *,
+        startup_timeout: Optional[float] = None,
+        uncached: Optional[Literal["wait", "background"]] = None,
+        gate: Optional[Literal["timer", "eager"]] = None,
+        tools: bool = True,
+    ) -> ReloadReport:
         """Reads the config files again.
 
-        With the ``mode`` "diff" every server whose config did not change is kept, "full" keeps none. ``tools=False``
-        leaves the tools out of the report.
+        With the ``mode`` "diff" every server whose config did not change is kept, "full" keeps none.
+        ``startup_timeout`` (seconds), ``uncached`` and ``gate`` stand in for the options of the runtime.
+        ``tools=False`` leaves the tools out of the report.
         """
-        return self._run(_operations.reload(mode, tools))
+        return self._run(_operations.reload(mode, startup_timeout, uncached, gate, tools))
 
     def disconnect(self, server: Optional[str] = None) -> List[str]:
         """Ends one server, or all; the names of those it ended. :meth:`connect` revives them."""

@@ -121,7 +121,9 @@ class CallResult:
         return _object(self.data).get(name)
 
     def __repr__(self) -> str:
-        return f"<CallResult{' is_error' if self.is_error else ''} {self.text[:200]!r}>"
+        # A result without text, of "resources/read" say, would look empty.
+        shown = repr(self.text[:200]) if self.text else self.raw[:200].decode("utf-8", "replace")
+        return f"<CallResult{' is_error' if self.is_error else ''} {shown}>"
 
 
 class Stats:
