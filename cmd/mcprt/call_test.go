@@ -118,26 +118,27 @@ func TestListTools(t *testing.T) {
 	}
 }
 
+// TestTimeoutInWordsOfTheTool: what to raise is a flag here, not a member of a request.
+func TestTimeoutInWordsOfTheTool(t *testing.T) {
+	flags := append(project(t), "--trust-project", "--timeout", "1s")
+	if got := runTool(t, "", append([]string{"call", "--server", "demo", "slow", "ms=60000", "steps=1"}, flags...)...); got.code != exitFailed || !strings.Contains(got.stderr, "raise --timeout") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestApproveForGood is the way that `mcprt help discover` shows.
 func TestApproveForGood(t *testing.T) {
 	flags := project(t)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	call := append([]string{"call", "echo", "--server", "demo", "text=hi"}, flags...)
-	if got := runTool(t, "", call...); got.code != exitFailed || !strings.Contains(got.stderr, "--trust-project") || strings.Contains(got.stderr, "sha256") {
+	if got := runTool(t, "", call...); got.code != exitFailed || !strings.Contains(got.stderr, "`mcprt trust add demo`") || strings.Contains(got.stderr, "sha256") {
 		t.Errorf("call without trust = %+v", got)
 	}
-	var found struct {
-		Servers []struct{ Name, Hash string }
+	if got := runTool(t, "", append([]string{"discover"}, flags...)...); !strings.Contains(got.stderr, "`mcprt trust add NAME` approves it for good") {
+		t.Errorf("discover = %+v", got)
 	}
-	if err := json.Unmarshal([]byte(runTool(t, "", append([]string{"discover", "--json"}, flags...)...).stdout), &found); err != nil {
-		t.Fatal(err)
-	}
-	for _, server := range found.Servers {
-		if server.Name == "demo" {
-			if got := runTool(t, "", append([]string{"call", "--method", "mcprt/trust.add", `{"hash":"` + server.Hash + `"}`}, flags...)...); got.code != exitOK {
-				t.Fatalf("trust.add = %+v", got)
-			}
-		}
+	if got := runTool(t, "", append([]string{"trust", "add", "demo"}, flags...)...); got.code != exitOK {
+		t.Fatalf("trust add = %+v", got)
 	}
 	if got := runTool(t, "", call...); got.code != exitOK || got.stdout != "hi\n" {
 		t.Errorf("call with a trust record = %+v", got)

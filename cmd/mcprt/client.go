@@ -167,7 +167,10 @@ func (c *client) do(ctx context.Context, verb core.Verb, request map[string]any)
 		return reply, fault.New(fault.Internal, "", "the library answered with status %d and no error; please report it", status)
 	}
 	if e := failed.Error; e.Code == fault.NeedsTrust && e.Data.Path != "" { // the library tells a program what to do; here a person asks
-		return reply, fmt.Errorf("server %q comes from a project file (%s) that nobody has approved; look at it with `mcprt discover`; %s", e.Server, e.Data.Path, trustAdvice)
+		return reply, fmt.Errorf("server %q comes from a project file (%s) that nobody has approved; look at it with `mcprt discover`; %s", e.Server, e.Data.Path, trustAdvice(e.Server))
+	}
+	if e := failed.Error; e.Code == fault.Timeout {
+		e.Message = strings.Replace(e.Message, "raise timeoutMs", "raise --timeout", 1)
 	}
 	if e := failed.Error; e.Code == fault.NeedsAuth && e.Server != "" && !c.asks {
 		return reply, fmt.Errorf("%s; `mcprt login %s` does that", e.Message, e.Server)

@@ -20,10 +20,10 @@ Nothing is started. What is wrong with a file or an entry is said on stderr.
 
 A server that "needs trust" comes from a file of the project and may run any
 program. Look at its command. Then run it with --trust-project, or approve it for
-good, as it is written now, by its hash from --json.`,
+good, as it is written now, with mcprt trust add.`,
 		Example: `  mcprt discover
   mcprt discover --user all --json
-  mcprt call --method mcprt/trust.add '{"hash": "sha256:…"}'`,
+  mcprt trust add files`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withSession(cmd, &o, "reading config files", discover)
@@ -115,7 +115,7 @@ func discover(s *session) error {
 			status = cell{"same as " + server.DuplicateOf, faint}
 		case !server.Trusted:
 			status = cell{"needs trust", yellow}
-			untrusted = append(untrusted, oneLine(server.Name))
+			untrusted = append(untrusted, server.Name)
 		}
 		target := server.Config.URL
 		if target == "" {

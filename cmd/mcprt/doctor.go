@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-json"
@@ -171,7 +172,7 @@ func (s *session) checkTrust() check {
 	if err != nil {
 		return check{Name: "trust", Message: err.Error()}
 	}
-	return check{Name: "trust", OK: true, Message: fmt.Sprintf("%d approved servers", len(list))}
+	return check{Name: "trust", OK: true, Message: "approved servers: " + strconv.Itoa(len(list))}
 }
 
 // checkPrograms looks the servers' programs up as a start would.

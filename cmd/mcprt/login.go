@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
@@ -91,14 +92,36 @@ func (p *prompter) ask(kind string, request []byte, answer func([]byte)) {
 		lines := bufio.NewScanner(io.LimitReader(p.in, 1<<20))
 		lines.Buffer(nil, 128<<10)
 		for lines.Scan() {
-			if text := strings.TrimSpace(lines.Text()); text != "" {
-				if reply, err := json.Marshal(map[string]any{"result": map[string]any{"callbackUrl": text}}); err == nil {
-					answer(reply)
-				}
-				return
+			text := strings.TrimSpace(lines.Text())
+			if text == "" {
+				continue
 			}
+			if !endsSignIn(text, r.Params.URL, r.Params.RedirectURI) { // the library would end the sign-in; a person may paste again
+				fmt.Fprintf(p.s.stderr, "this is not where the browser ends for this sign-in; paste the whole address, %s?…\n", oneLine(r.Params.RedirectURI))
+				continue
+			}
+			if reply, err := json.Marshal(map[string]any{"result": map[string]any{"callbackUrl": text}}); err == nil {
+				answer(reply)
+			}
+			return
 		}
 	}()
+}
+
+// endsSignIn tells whether a pasted text is the address where the browser ended that was
+// sent to page, or what stands behind its "?".
+func endsSignIn(text, page, redirectURI string) bool {
+	query := text
+	if before, after, found := strings.Cut(text, "?"); found && (before == "" || before == redirectURI) {
+		query = after
+	}
+	query, _, _ = strings.Cut(query, "#")
+	got, err := url.ParseQuery(query)
+	if err != nil || !got.Has("code") && !got.Has("error") {
+		return false
+	}
+	asked, err := url.Parse(page)
+	return err == nil && got.Get("state") == asked.Query().Get("state")
 }
 
 func login(s *session, name string) error {

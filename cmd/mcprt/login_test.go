@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -93,7 +94,11 @@ func TestLoginByPaste(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	refused := 0
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		if strings.Contains(lines.Text(), "paste the whole address, http://127.0.0.1:") {
+			refused++
+		}
 		if text := strings.TrimSpace(lines.Text()); strings.HasPrefix(text, "http") {
 			client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 			resp, err := client.Get(text)
@@ -101,13 +106,14 @@ func TestLoginByPaste(t *testing.T) {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
-			if _, err := stdin.Write([]byte("\n" + resp.Header.Get("Location") + "\n")); err != nil {
+			end := resp.Header.Get("Location") // first, what a hasty person pastes: nothing, the page itself, the end of another sign-in
+			if _, err := fmt.Fprintf(stdin, "\nhello\n%s\n%s\n%s\n", text, strings.Replace(end, "state=", "state=0", 1), end); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
+	if err := cmd.Wait(); err != nil || refused != 3 {
+		t.Errorf("%v, and %d addresses were asked for again, want 3", err, refused)
 	}
 }
 

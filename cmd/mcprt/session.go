@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/goccy/go-json"
@@ -23,6 +24,9 @@ type session struct {
 	spin     *spinner
 	wantJSON bool
 	cwd      string // as it was given; "" is the current folder
+
+	noTrace   bool                       // it was said that nothing is recorded
+	traceLost atomic.Pointer[diagnostic] // what ended the recording of this run
 }
 
 // withSession runs body between open and close. An interrupt cancels the running
@@ -50,7 +54,15 @@ func withSession(cmd *cobra.Command, o *clientOptions, doing string, body func(*
 		return err
 	}
 	defer s.close()
-	if err := body(s); err != nil {
+	if o.trace != "" {
+		s.checkTrace()
+	}
+	err = body(s)
+	if lost := s.traceLost.Load(); lost != nil {
+		s.spin.end()
+		s.diagnostics([]diagnostic{*lost})
+	}
+	if err != nil {
 		return err
 	}
 	if stdout.lost != nil { // a script must not take half an answer for all of it
@@ -87,21 +99,30 @@ func (s *session) report(r *connectReport) {
 	if len(r.NeedsTrust) > 0 {
 		untrusted := make([]string, len(r.NeedsTrust))
 		for i, server := range r.NeedsTrust {
-			untrusted[i] = oneLine(server.Name)
+			untrusted[i] = server.Name
 		}
 		s.needTrust("not started, since nobody has approved it; look at it with `mcprt discover`", untrusted)
 	}
 }
 
 // trustAdvice says what a person can do about servers that need trust.
-const trustAdvice = "--trust-project runs it, and `mcprt help discover` says how to approve it for good"
+func trustAdvice(servers ...string) string {
+	name := "NAME"
+	if len(servers) == 1 {
+		name = commandLine(servers[0], nil)
+	}
+	return fmt.Sprintf("--trust-project runs it, and `mcprt trust add %s` approves it for good, as it is written now", oneLine(name))
+}
 
 func (s *session) needTrust(what string, servers []string) {
-	fmt.Fprintf(s.stderr, "%s %s: %s; %s\n", s.stderr.paint(yellow, "trust"), strings.Join(servers, ", "), what, trustAdvice)
+	fmt.Fprintf(s.stderr, "%s %s: %s; %s\n", s.stderr.paint(yellow, "trust"), oneLine(strings.Join(servers, ", ")), what, trustAdvice(servers...))
 }
 
 func (s *session) diagnostics(found []diagnostic) {
 	for _, d := range found {
+		if s.noTrace && d.Code == traceUnavailable {
+			continue
+		}
 		severity := s.stderr.paint(map[string]style{"error": red, "warning": yellow}[d.Severity], d.Severity)
 		where := ""
 		if d.Path != "" {
@@ -118,9 +139,29 @@ func (s *session) diagnostics(found []diagnostic) {
 	}
 }
 
+// traceUnavailable is the code of the diagnostic that nothing is recorded.
+const traceUnavailable = "trace_unavailable"
+
+// checkTrace says before anything is done that nothing will be recorded. Not every
+// command shows the diagnostics of what it does, and whoever records a run wants to know
+// before it is over.
+func (s *session) checkTrace() {
+	if all, _, err := s.stats(); err != nil || all.Result.Trace != nil {
+		return
+	}
+	found, _, err := s.discover()
+	if err != nil {
+		return
+	}
+	s.spin.end()
+	s.diagnostics(slices.DeleteFunc(found.Diagnostics, func(d diagnostic) bool { return d.Code != traceUnavailable }))
+	s.noTrace = true
+}
+
 // progress is one report of a running call.
 type progress struct {
 	Type     string  `json:"type"`
+	Code     string  `json:"code"`
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total"`
 	Message  string  `json:"message"`
@@ -129,8 +170,17 @@ type progress struct {
 // progress shows what a running call reports.
 func (s *session) progress(event []byte) {
 	var p progress
-	if err := json.Unmarshal(event, &p); err == nil && p.Type == "progress" {
+	if err := json.Unmarshal(event, &p); err != nil {
+		return
+	}
+	switch {
+	case p.Type == "progress":
 		s.spin.say(p.String())
+	case p.Code == traceUnavailable:
+		var d diagnostic
+		if err := json.Unmarshal(event, &d); err == nil {
+			s.traceLost.Store(&d)
+		}
 	}
 }
 

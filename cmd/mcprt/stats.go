@@ -23,7 +23,17 @@ type counted struct {
 			TooLarge  int64  `json:"tooLarge"`
 			Unmatched int64  `json:"unmatched"`
 		} `json:"servers"`
+		Trace *struct{} `json:"trace"` // nil: nothing is recorded
 	} `json:"result"`
+}
+
+// stats asks what was counted; reply is the core's own text.
+func (s *session) stats() (all counted, reply []byte, err error) {
+	reply, err = s.do(s.ctx, core.VerbCall, map[string]any{"method": "mcprt/stats"})
+	if err == nil {
+		err = json.Unmarshal(reply, &all)
+	}
+	return all, reply, err
 }
 
 // listStats starts the servers, and shows what their starts cost and what was odd.
@@ -32,12 +42,8 @@ func listStats(s *session, server string) error {
 	if err != nil {
 		return err
 	}
-	reply, err := s.do(s.ctx, core.VerbCall, map[string]any{"method": "mcprt/stats"})
+	all, reply, err := s.stats()
 	if s.raw(reply) || err != nil {
-		return err
-	}
-	var all counted
-	if err := json.Unmarshal(reply, &all); err != nil {
 		return err
 	}
 	s.report(report)

@@ -24,6 +24,29 @@ func recorded(t *testing.T) string {
 	return file
 }
 
+// TestNothingIsRecorded: a file that is no trace is left alone, and each command says so,
+// once and whatever else it shows.
+func TestNothingIsRecorded(t *testing.T) {
+	home(t)
+	file := filepath.Join(t.TempDir(), "notes.txt")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := append(project(t), "--trust-project", "--trace", file)
+	for _, args := range [][]string{
+		{"call", "--server", "demo", "echo", "text=hi"}, {"call", "--json", "--server", "demo", "echo", "text=hi"}, {"call", "--method", "mcprt/stats"},
+		{"list"}, {"list", "--stats"}, {"discover"}, {"doctor"}, {"cache", "info"}, {"trust", "list"}, {"logout", "demo"},
+	} {
+		got := runTool(t, "", append(args, flags...)...)
+		if n := strings.Count(got.stdout+got.stderr, "exists and is no trace of mcprt"); n != 1 {
+			t.Errorf("%v says %d times that nothing is recorded: %+v", args, n, got)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 func TestTraceShow(t *testing.T) {
 	file := recorded(t)
 	all := runTool(t, "", "trace", "show", file)
