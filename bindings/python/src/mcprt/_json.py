@@ -14,7 +14,7 @@ def _plain(value: object) -> Any:
     """Any mapping is an object; the encoder itself knows only dicts."""
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
-    raise TypeError(f"a {type(value).__name__} has no form in JSON")
+    raise TypeError(f"a value of type {type(value).__name__} has no form in JSON")
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
