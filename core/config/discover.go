@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -254,10 +255,19 @@ func (d *discovery) read(f *planned) {
 	if f.wanted {
 		d.seen(f.file.Path)
 	}
-	parse := func(data []byte) Parsed {
-		return f.source.parse(Input{Data: data, Path: f.file.Path, Level: f.file.Level, Dialect: f.dialect, Project: []string{d.cwd, d.real}})
+	parse := func(data []byte, a *arrival) Parsed {
+		return f.source.parse(Input{Data: data, arrival: a, Path: f.file.Path, Level: f.file.Level, Dialect: f.dialect, Project: []string{d.cwd, d.real}})
 	}
-	data, err := readFile(f.file.Path, d.maxBytes)
+	data, a, err := startFile(f.file.Path, d.maxBytes)
+	if err == nil {
+		f.parsed = parse(data, a)
+		err = a.wait()
+	}
+	if errors.Is(err, errChanged) { // so it is read once more, whatever its size is by now
+		if data, err = readFile(f.file.Path, d.maxBytes); err == nil {
+			f.parsed = parse(data, nil)
+		}
+	}
 	switch {
 	case absent(err):
 		d.o.LastGood.drop(f.file.Path)
@@ -267,12 +277,10 @@ func (d *discovery) read(f *planned) {
 		}
 		return
 	case err != nil:
-		f.parsed.Diagnostics = []Diagnostic{unreadable(f.file.Path, err)}
-	default:
-		f.parsed = parse(data)
+		f.parsed = Parsed{Diagnostics: []Diagnostic{unreadable(f.file.Path, err)}}
 	}
 	if f.wanted && d.o.LastGood != nil {
-		d.steady(f, data, parse)
+		d.steady(f, data, func(old []byte) Parsed { return parse(old, nil) })
 	}
 	if f.wanted && !f.dialect.Layered {
 		d.adopt(f)

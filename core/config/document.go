@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of a file beside its size. They keep a hostile file from costing a
@@ -20,7 +21,7 @@ const (
 	maxYAMLBytes = 1 << 20
 )
 
-func tooManyBytes(limit int) error { return fmt.Errorf("%w of %d bytes", errFileTooLarge, limit) }
+func tooManyBytes(limit int64) error { return fmt.Errorf("%w of %d bytes", errFileTooLarge, limit) }
 
 var errTooLarge = errors.New("it holds too many values")
 
@@ -74,13 +75,41 @@ func (e *syntaxError) Error() string { return e.msg }
 
 // newDocument reads text in the format that the file's name tells.
 func newDocument(path string, text []byte) (document, error) {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".toml":
+	switch format(path) {
+	case "toml":
 		return parseTOML(text)
-	case ".yaml", ".yml":
+	case "yaml":
 		return parseYAML(text)
 	}
 	return newJSONFile(text), nil
+}
+
+func format(path string) string {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".toml":
+		return "toml"
+	case ".yaml", ".yml":
+		return "yaml"
+	}
+	return "json"
+}
+
+// openDocument is newDocument and root, of a text that may still be on its way; or it gives
+// errNotUTF8.
+func openDocument(path string, text []byte, a *arrival) (f document, top span, ok bool, err error) {
+	if a != nil && format(path) == "json" {
+		return openJSON(text, a)
+	}
+	if err = a.wait(); err != nil {
+		return nil, span{}, false, err
+	}
+	if !utf8.Valid(text) {
+		return nil, span{}, false, errNotUTF8
+	}
+	if f, err = newDocument(path, text); err == nil {
+		top, ok, err = f.root()
+	}
+	return f, top, ok, err
 }
 
 // lastWins keeps the last of items with equal names.

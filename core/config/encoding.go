@@ -8,18 +8,28 @@ import (
 	"unicode/utf8"
 )
 
-// decodeText gives a file's text as UTF-8 without a byte order mark. mended says
+// decodeText gives a text as UTF-8 without a byte order mark. mended says
 // that bytes which were not UTF-8 were replaced.
 func decodeText(data []byte) (text []byte, mended bool, err error) {
-	if text, err = decodeUTF16(data); err != nil {
+	if text, err = unmarked(data); err != nil {
 		return nil, false, err
 	}
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	if !validUTF8(text) {
-		return bytes.ToValidUTF8(text, []byte("\uFFFD")), true, nil
+	if !utf8.Valid(text) {
+		return mend(text), true, nil
 	}
 	return text, false, nil
 }
+
+// unmarked gives what should be UTF-8, without a byte order mark.
+func unmarked(data []byte) ([]byte, error) {
+	text, err := decodeUTF16(data)
+	return bytes.TrimPrefix(text, []byte(byteOrderMark)), err
+}
+
+const byteOrderMark = "\xef\xbb\xbf"
+
+// mend replaces what is not UTF-8.
+func mend(text []byte) []byte { return bytes.ToValidUTF8(text, []byte("\uFFFD")) }
 
 // decodeUTF16 gives UTF-16 text (as some Windows editors write it) as UTF-8, and
 // any other text as it is. Without a byte order mark a zero byte beside an ASCII
@@ -52,21 +62,26 @@ func decodeUTF16(b []byte) ([]byte, error) {
 // that neighbours are cheap.
 type places struct {
 	data                 []byte
+	lines                []int // how many line breaks stand before each part of partSize, of a large text
 	offset, line, column int
 }
 
 func newPlaces(data []byte) places { return places{data: data, line: 1, column: 1} }
 
 func (p *places) pos(offset int) Pos {
-	if offset < p.offset-offset { // nearer to the beginning
-		*p = newPlaces(p.data)
+	onLine := true // where the column is known
+	switch part := offset / partSize; {
+	case part < len(p.lines) && max(offset-p.offset, p.offset-offset) > partSize:
+		p.offset, p.line, onLine = part*partSize, 1+p.lines[part], false
+	case offset < p.offset-offset: // nearer to the beginning
+		p.offset, p.line, p.column = 0, 1, 1
 	}
 	from, to, step := p.offset, offset, 1
 	if to < from {
 		from, to, step = to, from, -1
 	}
 	part := p.data[from:to]
-	if n := countLines(part); n == 0 {
+	if n := bytes.Count(part, []byte{'\n'}); n == 0 && onLine {
 		p.column += step * utf8.RuneCount(part)
 	} else {
 		p.line += step * n

@@ -16,7 +16,9 @@ import (
 // piece by piece.
 type jsonFile struct {
 	places
-	values int // left of maxValues
+	there   int      // how much of the text is there; all of it after root
+	arrival *arrival // of the rest
+	values  int      // left of maxValues
 	// extents are where the objects and arrays of the upper levels lie, by their
 	// start: so a large file is gone through once, not once per level.
 	extents []extent
@@ -33,7 +35,31 @@ const (
 )
 
 func newJSONFile(text []byte) *jsonFile {
-	return &jsonFile{places: newPlaces(text), values: maxValues}
+	return &jsonFile{places: newPlaces(text), there: len(text), values: maxValues}
+}
+
+// openJSON goes through a text while it arrives.
+func openJSON(text []byte, a *arrival) (document, span, bool, error) {
+	f := newJSONFile(text)
+	f.there, f.arrival = a.there, a
+	top, ok, err := f.root()
+	switch lost := a.wait(); {
+	case lost != nil:
+		return nil, span{}, false, lost
+	case !a.valid:
+		return nil, span{}, false, errNotUTF8
+	}
+	f.there, f.arrival, f.lines = len(text), nil, a.lines
+	return f, top, ok, err
+}
+
+// more waits for more of the text. False: there is none.
+func (f *jsonFile) more() bool {
+	if f.arrival == nil || !f.arrival.next() {
+		return false
+	}
+	f.there = f.arrival.there
+	return true
 }
 
 func (f *jsonFile) losses() []*syntaxError { return nil }
@@ -151,7 +177,7 @@ func (f *jsonFile) expect(i int, any, where string) (int, error) {
 
 // space moves over white space and comments.
 func (f *jsonFile) space(i int) (int, error) {
-	for i < len(f.data) {
+	for i < f.there || f.more() {
 		switch f.data[i] {
 		case ' ', '\t', '\r', '\n':
 			i++
@@ -169,20 +195,35 @@ func (f *jsonFile) space(i int) (int, error) {
 }
 
 func (f *jsonFile) comment(i int) (int, error) {
-	rest := f.data[i:]
-	switch {
+	for i+2 > f.there && f.more() {
+		continue
+	}
+	switch rest := f.data[i:f.there]; {
 	case bytes.HasPrefix(rest, []byte("//")):
-		if n := bytes.IndexByte(rest, '\n'); n >= 0 {
-			return i + n + 1, nil
+		if end := f.index(i+2, "\n"); end >= 0 {
+			return end + 1, nil
 		}
 		return len(f.data), nil
 	case bytes.HasPrefix(rest, []byte("/*")):
-		if n := bytes.Index(rest[2:], []byte("*/")); n >= 0 {
-			return i + n + 4, nil
+		if end := f.index(i+2, "*/"); end >= 0 {
+			return end + 2, nil
 		}
 		return i, f.errorAt(i, "this comment has no end")
 	}
 	return i, f.errorAt(i, "a single '/' stands here; comments begin with // or /*")
+}
+
+// index is where what stands next from i on, or -1.
+func (f *jsonFile) index(i int, what string) int {
+	for {
+		if n := bytes.Index(f.data[i:f.there], []byte(what)); n >= 0 {
+			return i + n
+		}
+		i = max(i, f.there-len(what)+1) // its beginning may be there
+		if !f.more() {
+			return -1
+		}
+	}
 }
 
 // extentAt finds the extent that begins at i. Mostly it is the one after the last.
@@ -212,7 +253,7 @@ func (f *jsonFile) skip(i int) (end, values int, err error) {
 	first := f.extents == nil // later ones would not be in order
 	start := i
 	var open []level
-	for i < len(f.data) {
+	for i < f.there || f.more() {
 		switch c := f.data[i]; c {
 		case '"':
 			if i, err = f.skipString(i); err != nil {
@@ -260,11 +301,14 @@ func (f *jsonFile) skip(i int) (end, values int, err error) {
 			continue
 		default:
 			word := i
-			for i < len(f.data) && isWordByte(f.data[i]) {
+			for (i < f.there || f.more()) && isWordByte(f.data[i]) {
 				i++
 			}
 			if i == word {
-				r, _ := utf8.DecodeRune(f.data[i:])
+				for !utf8.FullRune(f.data[i:f.there]) && f.more() {
+					continue
+				}
+				r, _ := utf8.DecodeRune(f.data[i:f.there])
 				return i, 0, f.errorAt(i, "%q is not expected here", r)
 			}
 		}
@@ -284,9 +328,12 @@ func isWordByte(c byte) bool {
 
 func (f *jsonFile) skipString(i int) (int, error) {
 	for n := i + 1; ; n++ {
-		next := bytes.IndexByte(f.data[n:], '"')
+		next := bytes.IndexByte(f.data[n:f.there], '"')
 		if next < 0 {
-			break
+			if n = f.index(f.there, `"`); n < 0 {
+				break
+			}
+			next = 0
 		}
 		n += next
 		escapes := n
@@ -303,7 +350,7 @@ func (f *jsonFile) skipString(i int) (int, error) {
 // text decodes a string.
 func (f *jsonFile) text(start, end int) (string, error) {
 	written := f.data[start:end]
-	if !bytes.ContainsFunc(written, func(r rune) bool { return r == '\\' || r < ' ' }) {
+	if !slices.ContainsFunc(written, func(c byte) bool { return c == '\\' || c < ' ' }) {
 		return string(written[1 : len(written)-1]), nil
 	}
 	lit := hujson.Literal(written)

@@ -26,33 +26,32 @@ func parseFile(in Input, sections ...section) Parsed {
 }
 
 func parseRoot(in Input, rep *report, out *Parsed, sections []section) {
-	text, mended, err := decodeText(in.Data)
+	text, a, err := in.text()
 	if err != nil {
 		rep.add(SeverityError, "invalid_encoding", "", "", Pos{}, "this file cannot be read as text: %v", err)
 		return
 	}
-	if mended {
+	f, top, ok, err := openDocument(in.Path, text, a)
+	if errors.Is(err, errNotUTF8) {
 		rep.add(SeverityWarning, "invalid_encoding", "", "", Pos{},
 			"this file holds bytes that are not UTF-8; they were replaced. Save it as UTF-8")
+		f, top, ok, err = openDocument(in.Path, mend(text), nil)
 	}
-	f, err := newDocument(in.Path, text)
+	if f != nil {
+		for _, lost := range f.losses() {
+			rep.add(SeverityError, "syntax", "", "", lost.pos, "%s. Mend the file; until then a part of it is ignored", lost.msg)
+		}
+	}
 	if err != nil {
 		rep.syntax("", "", err)
 		return
-	}
-	for _, lost := range f.losses() {
-		rep.add(SeverityError, "syntax", "", "", lost.pos, "%s. Mend the file; until then a part of it is ignored", lost.msg)
 	}
 	defer func() { // when all that matters was skimmed
 		for _, slip := range f.slips() {
 			rep.add(SeverityWarning, "syntax", "", "", slip.pos, "%s. Mend the file: it was read here as if it were right, other programs refuse it", slip.msg)
 		}
 	}()
-	top, ok, err := f.root()
 	switch {
-	case err != nil:
-		rep.syntax("", "", err)
-		return
 	case !ok: // an empty file holds no servers, and nothing is wrong with it
 		return
 	case f.kind(top) == KindNull:

@@ -22,43 +22,64 @@ var errFileTooLarge = errors.New("it is larger than the limit")
 // is looked at before opening, because opening a device may act on it, and again
 // on what was opened, which happens without waiting for a peer.
 func readFile(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
+	file, size, err := openFile(path, limit)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, errNotRegular
-	}
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
+	return readAll(file, size, limit)
+}
+
+// readAll reads a file of about size bytes, and closes it.
+func readAll(file *os.File, size, limit int64) ([]byte, error) {
 	defer file.Close()
-	if info, err = file.Stat(); err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errNotRegular
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%w of %d bytes", errFileTooLarge, limit)
-	}
-	if info.Size() > partSize {
-		// One that changes meanwhile is read below, whatever its size is by then.
-		if data, err := readParts(file, int(info.Size())); !errors.Is(err, errChanged) {
-			return data, err
-		}
-	}
 	// One byte more than there should be, to notice a file that grows meanwhile.
 	var data bytes.Buffer
-	data.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
-	if _, err = data.ReadFrom(io.LimitReader(file, limit+1)); err != nil {
+	data.Grow(int(min(size, limit)) + bytes.MinRead)
+	if _, err := data.ReadFrom(io.LimitReader(file, limit+1)); err != nil {
 		return nil, err
 	}
 	if int64(data.Len()) > limit {
-		return nil, fmt.Errorf("%w of %d bytes", errFileTooLarge, limit)
+		return nil, tooManyBytes(limit)
 	}
 	return data.Bytes(), nil
+}
+
+// startFile is readFile, which goes on with a large file when it has returned.
+func startFile(path string, limit int64) ([]byte, *arrival, error) {
+	file, size, err := openFile(path, limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	if size > partSize {
+		return start(file, int(size))
+	}
+	data, err := readAll(file, size, limit)
+	return data, nil, err
+}
+
+func openFile(path string, limit int64) (file *os.File, size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, errNotRegular
+	}
+	if file, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil {
+		return nil, 0, err
+	}
+	if info, err = file.Stat(); err == nil {
+		switch {
+		case !info.Mode().IsRegular():
+			err = errNotRegular
+		case info.Size() > limit:
+			err = tooManyBytes(limit)
+		default:
+			return file, info.Size(), nil
+		}
+	}
+	file.Close()
+	return nil, 0, err
 }
 
 // absent reports an error that means "there is no such file".

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"unicode/utf8"
 )
 
 // Source is one tool whose config files are read. A new one is a new file in
@@ -64,6 +65,22 @@ type Input struct {
 	// Project holds the spellings of the project directory (as given, and with
 	// symbolic links resolved) for files with one section per project.
 	Project []string
+
+	arrival *arrival // of Data; nil: it is there
+}
+
+// text is the file as UTF-8, of which the rest may be on its way.
+func (in Input) text() ([]byte, *arrival, error) {
+	if a := in.arrival; a != nil {
+		if head := in.Data[:a.there]; len(head) > 4 && head[0] != 0 && head[1] != 0 && head[0] < utf8.RuneSelf {
+			return in.Data, a, nil
+		}
+		if err := a.wait(); err != nil {
+			return nil, nil, err
+		}
+	}
+	text, err := unmarked(in.Data)
+	return text, nil, err
 }
 
 // Parsed is what a file holds.

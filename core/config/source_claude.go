@@ -72,6 +72,12 @@ func samePath(a, b string) bool {
 	if a == b {
 		return true
 	}
+	if len(b) < len(a) {
+		return false // a clean path is no longer than what it was made of
+	}
+	if len(b) < len(a) {
+		return false // a clean path is no longer than what it was made of
+	}
 	b = filepath.Clean(b)
 	return a == b || runtime.GOOS == "windows" && strings.EqualFold(a, b)
 }
