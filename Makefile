@@ -17,6 +17,7 @@ PREFIX   ?= /usr/local
 LIBDIR   ?= $(PREFIX)/lib
 FUZZTIME ?= 20s
 ROUNDS   ?= 9
+SCALE    ?=
 BROWSER  ?= $(firstword $(foreach program,chromium chromium-browser google-chrome,$(shell command -v $(program))))
 
 # Pinned tools; none of them becomes part of the product.
@@ -43,7 +44,7 @@ ifeq ($(shell command -v valgrind),)
 export MCPRT_NO_VALGRIND := 1
 endif
 
-.PHONY: help build demo test test-go test-python test-node test-real test-examples try-signin conformance test-extra test-deep test-adapters test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm bench bench-build bench-check clean
+.PHONY: help build demo test test-go test-python test-node test-real test-examples try-signin conformance test-extra test-deep test-adapters test-browser test-gc test-hosts test-wine cross test-cross race sanitize soak fuzz lint lock install uninstall man api test-install wheel test-wheel npm test-npm bench bench-build bench-check bench-scale clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -281,11 +282,11 @@ lint: $(STAMPS)/python $(STAMPS)/pyright $(STAMPS)/node ## Check formatting, typ
 	cd bindings/python && node_modules/.bin/pyright
 	cd bindings/node && $(NPM) run types
 
-lock: ## Resolve the versions of the test servers, the libraries that adapters are tried with, and the benchmark's Python clients anew
+lock: ## Resolve the versions of the test servers, the libraries that adapters are tried with, and what the benchmark has of Python anew
 	$(PYTHON) -m venv build/lock-venv
 	build/lock-venv/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
 	for dir in testservers testadapters; do (cd $$dir && rm -f package-lock.json && $(NPM) install --package-lock-only) || exit 1; done
-	for dir in testservers testadapters bench/python; do (cd $$dir && $(CURDIR)/build/lock-venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	for dir in testservers testadapters bench/python bench/plots; do (cd $$dir && $(CURDIR)/build/lock-venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.txt requirements.in) || exit 1; done
 
 # ---- benchmarks -----------------------------------------------------------
@@ -313,10 +314,21 @@ $(STAMPS)/bench-go: $(shell find bench/go -type f)
 	cd bench/go && $(GO) build -o ../../build/bench/ ./cmd/...
 	@touch $@
 
+# The floor needs none of the clients that the rest of bench/go is linked with.
+build/bench/gofloor: $(wildcard bench/go/bench/*.go bench/go/cmd/gofloor/*.go) bench/go/go.mod
+	@mkdir -p $(@D)
+	cd bench/go && $(GO) build -o ../../$@ ./cmd/gofloor
+
 $(STAMPS)/bench-python: bench/python/requirements.txt
 	@mkdir -p $(@D) build/bench
 	$(PYTHON) -m venv build/bench/venv
 	build/bench/venv/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+$(STAMPS)/bench-plots: bench/plots/requirements.txt
+	@mkdir -p $(@D) build/bench
+	$(PYTHON) -m venv build/bench/plots
+	build/bench/plots/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 $(STAMPS)/bench-node: bench/node/package.json bench/node/package-lock.json bench/node/omp/package.json bench/node/omp/package-lock.json $(STAMPS)/node
@@ -334,6 +346,9 @@ bench: bench-build ## Measure this library beside other clients, in nine interle
 
 bench-check: ## Hold the last run of bench against the bounds; fails when one is missed
 	bench/run.py --check --out build/bench/results.jsonl
+
+bench-scale: build build/bench/mcprt-c build/bench/mockserver build/bench/gofloor $(STAMPS)/bench-plots ## Measure cost per call and per server up to 1,000 calls in flight and 500 servers, and draw it (SCALE=--draw: only draw)
+	build/bench/plots/bin/python bench/scale.py $(SCALE)
 
 # ---- install, clean ------------------------------------------------------
 

@@ -78,13 +78,13 @@ TABLES = [
 ]
 
 
-def load_competitors(build):
-    """All competitors by name; one with a missing part is there, and marked absent."""
+def load_competitors(build, names=None):
+    """All competitors by name, or those named; one with a missing part is there, and marked absent."""
     places = {"build": build, "harness": HERE, "root": ROOT, "python": f"{build}/venv/bin/python", "lib": os.environ.get("MCPRT_LIBRARY", f"{ROOT}/build/libmcprt.so.0")}
     text = open(os.path.join(HERE, "competitors.json")).read()
     for name, path in places.items():
         text = text.replace("{%s}" % name, path)
-    comps = json.loads(text)
+    comps = {name: c for name, c in json.loads(text).items() if names is None or name in names}
     for name, c in comps.items():
         missing = [p for p in [c.get("needs"), *c["cmd"], *c.get("args", [])] if p and p.startswith("/") and not os.path.exists(p)]
         if missing or not shutil.which(c["cmd"][0]):
@@ -218,4 +218,5 @@ def main():
     report(o.out, comps)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
