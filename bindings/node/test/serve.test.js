@@ -27,7 +27,13 @@ const ECHO = '{"tool":"mcp_demo_echo","arguments":{"text":"hi"}}'
 /** Processes "mcprt serve" below this one. @returns {number[]} */
 function serving() {
   const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
-  return children.filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('serve'))
+  return children.filter((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('serve')
+    } catch {
+      return false // it has ended meanwhile
+    }
+  })
 }
 
 /** @param {() => unknown} condition @param {string} what */

@@ -58,3 +58,11 @@ def wait_until(true: Callable[[], Any], seconds: float = 5.0) -> Any:
             return value
         time.sleep(0.005)
     raise AssertionError(f"not true within {seconds} s")
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs. It may end between the opening of its file and the reading."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -23,7 +23,7 @@ import pytest
 import mcprt
 from mcprt import AsyncRuntime, Progress, Request, Runtime, _library
 
-from .conftest import ROOT, wait_until
+from .conftest import ROOT, alive, wait_until
 from .scripted_server import EXACT, TOOLS
 
 SCRIPTED: Dict[str, Any] = {"command": sys.executable, "args": [str(Path(__file__).with_name("scripted_server.py"))]}
@@ -66,14 +66,6 @@ def rt(options: Dict[str, Any]) -> Iterator[Runtime]:
 def in_thread(function: Callable[[], Any]) -> Any:
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result(timeout=20)
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def test_good_and_bad_servers(options: Dict[str, Any]) -> None:

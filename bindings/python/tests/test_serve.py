@@ -18,7 +18,7 @@ from mcprt import AsyncRuntime, Runtime, _json, _library, _serve, _tool
 from mcprt._errors import Status
 from mcprt._serve import ServeLibrary
 
-from .conftest import ROOT, wait_until
+from .conftest import ROOT, alive, wait_until
 
 TOOL = ROOT / "build" / "mcprt"
 DEMO: Dict[str, Any] = {"demo": {"command": str(TOOL), "args": ["demo-server"]}}
@@ -62,13 +62,6 @@ def refusal() -> str:
         Runtime()
     assert "\n" not in caught.value.message
     return caught.value.message
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 # ---- which one
