@@ -164,7 +164,7 @@ func (at *attempt) connect(ctx context.Context) (*connection, error) {
 		return nil, clean.fault(cause(ctx, err))
 	}
 	kept = true
-	tools := newToolSet(list.Tools, time.Now(), list.TTLMs)
+	tools := fetched(list, nil)
 	return &connection{sess, tools, clean, resolved, m.compare(at.entry, tools), func() {
 		m.store.place(at.entry, resolved, principal(creds)).save(sess.Info(), list) // a sign-in by a file of another process may have come meanwhile
 	}}, nil
@@ -289,7 +289,11 @@ func (m *Manager) fetchTools(ctx context.Context, s *server, sess *hold, gen uin
 	if err != nil {
 		return err
 	}
-	tools := newToolSet(list.Tools, time.Now(), list.TTLMs)
+	var was *toolSet
+	if v := m.snap.Load().index[entry.Name]; v != nil {
+		was = v.known
+	}
+	tools := fetched(list, was)
 	if m.fire(s, event{kind: evRelisted, gen: gen, tools: tools, drift: m.compare(entry, tools)}).stale {
 		return nil
 	}

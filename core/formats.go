@@ -20,7 +20,7 @@ func formatOf(name string) (p format.Provider, formatted bool, err error) {
 	return p, true, nil
 }
 
-// formatted is a snapshot's list as one provider takes it, made when somebody asks first.
+// formatted is the list as one provider takes it, made when somebody asks first.
 type formatted struct {
 	provider format.Provider
 	once     sync.Once

@@ -68,7 +68,7 @@ func (m *Manager) listVerb(ctx context.Context, req []byte) (Reply, error) {
 		if r.Server == "" && r.Names == nil && r.Search == "" {
 			return Reply{Head: append(b, `,"tools":`...), Body: snap.allTools(), Tail: tail}, nil
 		}
-		return Reply{Body: append(appendNamed(b, "tools", appendTools(nil, r.pick(snap))), tail...)}, nil
+		return Reply{Body: append(appendNamed(b, "tools", snap.appendTools(nil, r.pick(snap))), tail...)}, nil
 	case "servers":
 		servers := snap.servers
 		if r.Server != "" {

@@ -104,6 +104,47 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
+// TestListThatIsTheSame: a list that is asked for again and is what it was keeps all that was
+// made of it; only its time is new. One that differs tells of the tools that do.
+func TestListThatIsTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		described := func(text string) string { return `{"name":"b","description":"` + text + `","inputSchema":{"type":"object"}}` }
+		s := mcptest.NewMemory(mcptest.Script{Tools: []string{mcptest.Tool("a"), described("old"), mcptest.Tool("c")}, PageSize: 2})
+		r := newRig(t, servers{"s": s}, map[string]any{})
+		r.must(VerbConnect, `{"startupTimeoutMs":0}`)
+		first := r.must(VerbList, `{}`)
+		snap := r.m.snap.Load()
+		synctest.Wait()
+		told := len(r.host.of("tools_changed"))
+		r.must(VerbList, `{"refresh":true}`)
+		if again := r.m.snap.Load(); again.list != snap.list || again.formats != snap.formats || again == snap {
+			t.Error("in the same second the list was made again")
+		}
+		time.Sleep(2 * time.Second)
+		later := r.must(VerbList, `{"refresh":true}`)
+		again := r.m.snap.Load()
+		if &again.index["s"].tools[0] != &snap.index["s"].tools[0] || again.formats != snap.formats || again.tools.Root() != snap.tools.Root() {
+			t.Error("the tools were made again")
+		}
+		if want := strings.ReplaceAll(first.raw[strings.Index(first.raw, `"tools"`):], snap.index["s"].flags.fetchedAt.UTC().Format(time.RFC3339), time.Now().UTC().Format(time.RFC3339)); !strings.Contains(later.raw, strings.TrimSuffix(want, "}")) {
+			t.Errorf("later:\n%s, want\n%s", later.raw, want)
+		}
+		synctest.Wait()
+		if n := r.host.of("tools_changed"); len(n) != told {
+			t.Errorf("told of %v", n[told:])
+		}
+		s.ReplaceTools([]string{mcptest.Tool("a"), described("new"), mcptest.Tool("c")})
+		if got := r.must(VerbList, `{"refresh":true}`); !strings.Contains(got.raw, `"description":"new"`) {
+			t.Errorf("changed: %s", got.raw)
+		}
+		synctest.Wait()
+		if n := r.host.of("tools_changed"); len(n) != told+1 || fmt.Sprint(n[told]["changed"]) != "[mcp_s_b]" || n[told]["added"] != nil && len(n[told]["added"].([]any)) != 0 {
+			t.Errorf("told of %v", n[told:])
+		}
+		r.m.Close(0)
+	})
+}
+
 // TestListOfServers: resources, templates and prompts come from the servers, as
 // they sent them, page after page, and one that fails loses nobody else's.
 func TestListOfServers(t *testing.T) {

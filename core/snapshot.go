@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -29,19 +30,27 @@ type Snapshot struct {
 	// still use them. Tools of today come first.
 	aliases map[string]toolID
 
-	toolsOnce sync.Once
-	toolsJSON []byte
-	formats   [format.Count]formatted
+	// Shared with the snapshots before it in which they are the same.
+	list    *encodedList
+	formats *[format.Count]formatted
+}
+
+// encodedList is the JSON array of every tool, made when somebody asks first.
+type encodedList struct {
+	once sync.Once
+	json []byte
 }
 
 func emptySnapshot() *Snapshot {
-	return &Snapshot{index: map[string]*serverView{}, tools: iradix.New[*tool]()}
+	return &Snapshot{index: map[string]*serverView{}, tools: iradix.New[*tool](), list: &encodedList{}, formats: new([format.Count]formatted)}
 }
 
 // serverView is one server in a snapshot.
 type serverView struct {
 	viewState
-	tools []*tool
+	tools []*tool   // in the server's order
+	flags toolFlags // of each of them
+	tail  []byte    // the end of each of them as JSON
 
 	encodeOnce sync.Once
 	encoded    []byte
@@ -70,7 +79,7 @@ type viewState struct {
 // changed, and those whose tools got other names, are built anew; the others' views
 // are shared with the old one.
 func (old *Snapshot) build(rev uint64, servers map[string]*server, changed map[*server]bool, names *namer) *Snapshot {
-	next := &Snapshot{rev: rev, index: make(map[string]*serverView, len(servers)), tools: old.tools, aliases: old.aliases}
+	next := &Snapshot{rev: rev, index: make(map[string]*serverView, len(servers)), tools: old.tools, aliases: old.aliases, list: old.list, formats: old.formats}
 	var gone, come []toolID
 	anew := map[string]bool{}
 	for name, s := range servers {
@@ -90,7 +99,8 @@ func (old *Snapshot) build(rev uint64, servers map[string]*server, changed map[*
 			gone = was.appendIDs(gone)
 		}
 	}
-	if renamed, all := names.update(gone, come); all {
+	renamed, all := names.update(gone, come)
+	if all {
 		for _, v := range next.servers {
 			anew[v.name] = true
 		}
@@ -100,7 +110,7 @@ func (old *Snapshot) build(rev uint64, servers map[string]*server, changed map[*
 	slices.SortFunc(next.servers, func(a, b *serverView) int { return strings.Compare(a.name, b.name) })
 	for i, v := range next.servers {
 		if anew[v.name] {
-			v = v.remake(old.index[v.name], names)
+			v = v.remake(old.index[v.name], names, all || renamed[v.name])
 			next.index[v.name], next.servers[i] = v, v
 		}
 	}
@@ -113,7 +123,7 @@ func (v *serverView) compare(was *serverView, gone, come []toolID) (_, _ []toolI
 	if was == nil {
 		return gone, v.appendIDs(come)
 	}
-	if was.known == v.known && was.state.showsTools() == v.state.showsTools() && was.entry == v.entry {
+	if v.offersSame(was) {
 		return gone, come
 	}
 	before := map[toolID]bool{}
@@ -128,6 +138,12 @@ func (v *serverView) compare(was *serverView, gone, come []toolID) (_, _ []toolI
 		}
 	}
 	return slices.AppendSeq(gone, maps.Keys(before)), come
+}
+
+// offersSame tells that the two views have the same definitions to offer.
+func (v *serverView) offersSame(was *serverView) bool {
+	same := v.known == was.known || v.known != nil && was.known != nil && v.known.definitions == was.known.definitions
+	return same && was.state.showsTools() == v.state.showsTools() && was.entry == v.entry
 }
 
 func (v *serverView) appendIDs(ids []toolID) []toolID {
@@ -158,7 +174,17 @@ func (v *serverView) offered() []*toolDef {
 // remake gives the view with its tools. It takes over from was, the view of this
 // server before, every tool that did not change, so that its encoded form is not made
 // again. A view that readers may hold already is copied.
-func (v *serverView) remake(was *serverView, names *namer) *serverView {
+func (v *serverView) remake(was *serverView, names *namer, renamed bool) *serverView {
+	if v == was {
+		v = &serverView{viewState: v.viewState}
+	}
+	v.flags = v.flagsNow()
+	v.tail = v.flags.tail()
+	label := v.label()
+	if was != nil && !renamed && v.offersSame(was) && label == was.label() {
+		v.tools = was.tools
+		return v
+	}
 	var before map[string]*tool
 	if was != nil {
 		before = make(map[string]*tool, len(was.tools))
@@ -166,21 +192,25 @@ func (v *serverView) remake(was *serverView, names *namer) *serverView {
 			before[t.def.name] = t
 		}
 	}
-	if v == was {
-		v = &serverView{viewState: v.viewState}
-	}
 	defs := v.offered()
-	flags, label := v.flags(), v.label()
 	v.tools = make([]*tool, 0, len(defs))
 	for _, d := range defs {
 		name := names.name(toolID{v.name, d.name})
-		if t := before[d.name]; t != nil && t.name == name && t.def == d && t.flags == flags && t.label == label {
+		if t := before[d.name]; t != nil && t.name == name && t.def == d && t.label == label {
 			v.tools = append(v.tools, t)
 			continue
 		}
-		v.tools = append(v.tools, &tool{name: name, server: v.name, def: d, label: label, flags: flags})
+		v.tools = append(v.tools, &tool{name: name, server: v.name, def: d, label: label})
 	}
 	return v
+}
+
+// shown is what a server has in the list, which may be nil.
+func (v *serverView) shown() (tools []*tool, tail []byte) {
+	if v == nil || len(v.tools) == 0 {
+		return nil, nil
+	}
+	return v.tools, v.tail
 }
 
 func (v *serverView) label() string {
@@ -190,12 +220,11 @@ func (v *serverView) label() string {
 	return "mcp:" + v.name + " via " + v.entry.Origin.ProviderName
 }
 
-// flags are the same for all tools of a server.
-func (v *serverView) flags() toolFlags {
+func (v *serverView) flagsNow() toolFlags {
 	if v.known == nil {
 		return toolFlags{}
 	}
-	f := toolFlags{deferred: v.state != stateReady, fetchedAt: v.known.fetchedAt}
+	f := toolFlags{deferred: v.state != stateReady, fetchedAt: v.known.fetchedAt.Truncate(time.Second)}
 	f.stale = f.deferred && v.known.stale()
 	f.unavailable = v.state == stateFailed || v.state == stateNeedsAuth || v.state == stateNeedsInput
 	return f
@@ -205,30 +234,39 @@ func (v *serverView) flags() toolFlags {
 // puts the new ones in.
 func (s *Snapshot) replace(old *Snapshot, anew map[string]bool) {
 	txn := old.tools.Txn()
-	aliases := maps.Clone(old.aliases) // readers hold the old one
-	var put []*tool                    // after all that goes is out: a name may pass from tool to tool
+	var put []*tool // after all that goes is out: a name may pass from tool to tool
+	differs := false
 	for server := range anew {
-		now := map[string]*tool{}
-		if v := s.index[server]; v != nil {
-			for _, t := range v.tools {
-				now[t.def.name] = t
-			}
+		is, tail := s.index[server].shown()
+		had, wasTail := old.index[server].shown()
+		if !bytes.Equal(tail, wasTail) {
+			s.list = &encodedList{}
+		}
+		if slices.Equal(is, had) {
+			continue
+		}
+		if !differs {
+			differs = true
+			s.aliases = maps.Clone(s.aliases) // readers hold the old one
+			s.list, s.formats = &encodedList{}, new([format.Count]formatted)
+		}
+		now := make(map[string]*tool, len(is))
+		for _, t := range is {
+			now[t.def.name] = t
 		}
 		kept := map[*tool]bool{}
-		if was := old.index[server]; was != nil {
-			for _, t := range was.tools {
-				n := now[t.def.name]
-				if n == t {
-					kept[t] = true
-					continue
+		for _, t := range had {
+			n := now[t.def.name]
+			if n == t {
+				kept[t] = true
+				continue
+			}
+			txn.Delete([]byte(t.name))
+			if n != nil && n.name != t.name {
+				if s.aliases == nil {
+					s.aliases = map[string]toolID{}
 				}
-				txn.Delete([]byte(t.name))
-				if n != nil && n.name != t.name {
-					if aliases == nil {
-						aliases = map[string]toolID{}
-					}
-					aliases[t.name] = toolID{server, t.def.name}
-				}
+				s.aliases[t.name] = toolID{server, t.def.name}
 			}
 		}
 		for _, t := range now {
@@ -236,12 +274,12 @@ func (s *Snapshot) replace(old *Snapshot, anew map[string]bool) {
 				put = append(put, t)
 			}
 		}
-		maps.DeleteFunc(aliases, func(_ string, id toolID) bool { return id.Server == server && now[id.Tool] == nil })
+		maps.DeleteFunc(s.aliases, func(_ string, id toolID) bool { return id.Server == server && now[id.Tool] == nil })
 	}
 	for _, t := range put {
 		txn.Insert([]byte(t.name), t)
 	}
-	s.tools, s.aliases = txn.Commit(), aliases
+	s.tools = txn.Commit()
 }
 
 // route tells which tool has, or had since the last reload, this name.
@@ -273,25 +311,27 @@ func (s *Snapshot) sorted() []*tool {
 	return tools
 }
 
-// allTools gives the JSON array of every tool, made once per snapshot.
+// allTools gives the JSON array of every tool.
 func (s *Snapshot) allTools() []byte {
-	s.toolsOnce.Do(func() {
-		n, tools := 2, s.sorted()
-		for _, t := range tools {
-			n += len(t.json()) + 1
-		}
-		s.toolsJSON = appendTools(make([]byte, 0, n), tools)
-	})
-	return s.toolsJSON
+	s.list.once.Do(func() { s.list.json = s.appendTools(nil, s.sorted()) })
+	return s.list.json
 }
 
-func appendTools(b []byte, tools []*tool) []byte {
-	b = append(b, '[')
+func (s *Snapshot) appendTools(b []byte, tools []*tool) []byte {
+	n := 2
+	for _, t := range tools {
+		n += len(t.def.raw) + len(t.name) + 250
+	}
+	b = append(slices.Grow(b, n), '[')
+	var v *serverView
 	for i, t := range tools {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, t.json()...)
+		if v == nil || v.name != t.server {
+			v = s.index[t.server]
+		}
+		b = t.appendTo(b, v.tail)
 	}
 	return append(b, ']')
 }
@@ -300,21 +340,13 @@ func appendTools(b []byte, tools []*tool) []byte {
 func (s *Snapshot) changes(old *Snapshot) []toolsChanged {
 	var out []toolsChanged
 	for _, v := range s.servers {
-		was := old.index[v.name]
-		if was != nil && (was == v || slices.Equal(was.tools, v.tools)) {
-			continue
-		}
-		var before []*tool
-		if was != nil {
-			before = was.tools
-		}
-		if c := diffTools(v.name, before, v.tools); c != nil {
+		if c := v.changes(old.index[v.name]); c != nil {
 			out = append(out, *c)
 		}
 	}
 	for _, was := range old.servers {
 		if s.index[was.name] == nil {
-			if c := diffTools(was.name, was.tools, nil); c != nil {
+			if c := (&serverView{viewState: viewState{name: was.name}}).changes(was); c != nil {
 				out = append(out, *c)
 			}
 		}
@@ -322,33 +354,48 @@ func (s *Snapshot) changes(old *Snapshot) []toolsChanged {
 	return out
 }
 
-func diffTools(server string, before, after []*tool) *toolsChanged {
-	c := &toolsChanged{Server: server}
-	old := make(map[string]*tool, len(before))
-	for _, t := range before {
-		old[t.def.name] = t
+// changes says what became of the server's tools since was, or nil. That a list was fetched
+// anew and found to be the same is no change.
+func (v *serverView) changes(was *serverView) *toolsChanged {
+	if v == was {
+		return nil
 	}
-	for _, t := range after {
-		was := old[t.def.name]
-		delete(old, t.def.name)
+	before := &serverView{}
+	if was != nil {
+		before = was
+	}
+	flags, old := v.flags, before.flags
+	flags.fetchedAt, old.fetchedAt = time.Time{}, time.Time{}
+	alike := flags == old
+	if alike && slices.Equal(before.tools, v.tools) {
+		return nil
+	}
+	c := &toolsChanged{Server: v.name}
+	had := make(map[string]*tool, len(before.tools))
+	for _, t := range before.tools {
+		had[t.def.name] = t
+	}
+	for _, t := range v.tools {
+		prior := had[t.def.name]
+		delete(had, t.def.name)
 		switch {
-		case was == nil:
+		case prior == nil:
 			c.Added = append(c.Added, t.name)
-		case was == t:
-			continue
-		case was.name != t.name:
+		case prior.name != t.name:
 			if c.Renamed == nil {
 				c.Renamed = map[string]string{}
 			}
-			c.Renamed[was.name] = t.name
+			c.Renamed[prior.name] = t.name
+		case alike && (prior == t || prior.label == t.label && bytes.Equal(prior.def.raw, t.def.raw)):
+			continue
 		default:
 			c.Changed = append(c.Changed, t.name)
 		}
-		if !t.flags.deferred && (was == nil || was.flags.deferred) {
+		if !v.flags.deferred && (prior == nil || before.flags.deferred) {
 			c.Live = append(c.Live, t.name)
 		}
 	}
-	for _, t := range old {
+	for _, t := range had {
 		c.Removed = append(c.Removed, t.name)
 	}
 	if c.Added == nil && c.Changed == nil && c.Removed == nil && c.Renamed == nil {

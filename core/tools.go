@@ -47,22 +47,39 @@ func newToolDef(t session.RawTool) *toolDef {
 // toolSet is what is known of one server's tools: a live list, or one from the
 // cache. It never changes; a new list is a new set.
 type toolSet struct {
-	defs      []*toolDef // in the server's order, unfiltered
-	byName    map[string]*toolDef
+	*definitions
 	fetchedAt time.Time
 	ttl       time.Duration // the server's own ttlMs; < 0: it gave none
 }
 
+// definitions are shared by the sets of lists that are the same.
+type definitions struct {
+	list   *session.ToolList // that they were made of; nil: one from the cache
+	defs   []*toolDef        // in the server's order, unfiltered
+	byName map[string]*toolDef
+}
+
 func newToolSet(tools []session.RawTool, fetchedAt time.Time, ttlMs *int64) *toolSet {
-	set := &toolSet{fetchedAt: fetchedAt, ttl: -1, defs: make([]*toolDef, 0, len(tools)), byName: make(map[string]*toolDef, len(tools))}
+	all := &definitions{defs: make([]*toolDef, 0, len(tools)), byName: make(map[string]*toolDef, len(tools))}
+	for _, t := range tools {
+		d := newToolDef(t)
+		all.defs = append(all.defs, d)
+		all.byName[t.Name] = d
+	}
+	set := &toolSet{definitions: all, fetchedAt: fetchedAt, ttl: -1}
 	if ttlMs != nil {
 		set.ttl = time.Duration(*ttlMs) * time.Millisecond
 	}
-	for _, t := range tools {
-		d := newToolDef(t)
-		set.defs = append(set.defs, d)
-		set.byName[t.Name] = d
+	return set
+}
+
+// fetched is the set of a list that a server gave just now; was is what was known of it, or nil.
+func fetched(list *session.ToolList, was *toolSet) *toolSet {
+	if was != nil && was.list == list {
+		return &toolSet{definitions: was.definitions, fetchedAt: time.Now(), ttl: was.ttl}
 	}
+	set := newToolSet(list.Tools, time.Now(), list.TTLMs)
+	set.list = list
 	return set
 }
 
@@ -76,54 +93,58 @@ type tool struct {
 	server   string
 	def      *toolDef
 	label    string
-	flags    toolFlags
-	encodeMu sync.Once
-	encoded  []byte
+	headOnce sync.Once
+	head     []byte
 }
 
+// toolFlags are what all tools of a server have in common.
 type toolFlags struct {
 	deferred, stale, unavailable bool
-	fetchedAt                    time.Time
+	fetchedAt                    time.Time // as it is shown: in whole seconds
 }
 
-// json gives the Tool object of the contract. Members that the server sent are
-// copied byte for byte, those that mcprt does not know included; a member of the
-// server that has one of mcprt's own names is left out.
-func (t *tool) json() []byte {
-	t.encodeMu.Do(func() {
-		b := make([]byte, 0, len(t.def.raw)+len(t.name)+len(t.label)+160)
-		b = append(b, `{"name":`...)
-		b = rawjson.AppendString(b, t.name)
-		b = append(b, `,"server":`...)
-		b = rawjson.AppendString(b, t.server)
-		b = append(b, `,"tool":`...)
-		b = rawjson.AppendString(b, t.def.name)
-		b = append(b, `,"label":`...)
-		b = rawjson.AppendString(b, t.label)
+// appendTo appends the Tool object of the contract, of which tail is the end. Members that the
+// server sent are copied byte for byte, those that mcprt does not know included; a member of
+// the server that has one of mcprt's own names is left out.
+func (t *tool) appendTo(b, tail []byte) []byte {
+	t.headOnce.Do(func() {
+		h := make([]byte, 0, len(t.def.raw)+len(t.name)+len(t.label)+80)
+		h = append(h, `{"name":`...)
+		h = rawjson.AppendString(h, t.name)
+		h = append(h, `,"server":`...)
+		h = rawjson.AppendString(h, t.server)
+		h = append(h, `,"tool":`...)
+		h = rawjson.AppendString(h, t.def.name)
+		h = append(h, `,"label":`...)
+		h = rawjson.AppendString(h, t.label)
 		_ = rawjson.Members(t.def.raw, func(key string, value []byte) bool {
 			switch key {
 			case "name", "server", "tool", "label", "deferred", "stale", "unavailable", "fetchedAt":
 				return true
 			}
-			b = append(b, ',')
-			b = rawjson.AppendString(b, key)
-			b = append(b, ':')
-			b = append(b, value...)
+			h = append(h, ',')
+			h = rawjson.AppendString(h, key)
+			h = append(h, ':')
+			h = append(h, value...)
 			return true
 		})
 		if !t.def.schema {
-			b = append(b, `,"inputSchema":{}`...)
+			h = append(h, `,"inputSchema":{}`...)
 		}
-		b = append(b, `,"deferred":`...)
-		b = strconv.AppendBool(b, t.flags.deferred)
-		b = append(b, `,"stale":`...)
-		b = strconv.AppendBool(b, t.flags.stale)
-		b = append(b, `,"unavailable":`...)
-		b = strconv.AppendBool(b, t.flags.unavailable)
-		b = append(b, `,"fetchedAt":"`...)
-		b = t.flags.fetchedAt.UTC().AppendFormat(b, time.RFC3339)
-		b = append(b, `"}`...)
-		t.encoded = b
+		t.head = h
 	})
-	return t.encoded
+	return append(append(b, t.head...), tail...)
+}
+
+// tail is the end of each Tool object.
+func (f toolFlags) tail() []byte {
+	b := append([]byte(nil), `,"deferred":`...)
+	b = strconv.AppendBool(b, f.deferred)
+	b = append(b, `,"stale":`...)
+	b = strconv.AppendBool(b, f.stale)
+	b = append(b, `,"unavailable":`...)
+	b = strconv.AppendBool(b, f.unavailable)
+	b = append(b, `,"fetchedAt":"`...)
+	b = f.fetchedAt.UTC().AppendFormat(b, time.RFC3339)
+	return append(b, `"}`...)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"slices"
 
 	"github.com/goccy/go-json"
 
@@ -20,13 +21,31 @@ func (s *Session) ListTools(ctx context.Context) (*ToolList, error) {
 		return &ToolList{CacheScope: "private"}, nil
 	}
 	s.mu.Lock()
-	first := s.first
+	first, known := s.first, s.tools
 	s.first = nil
 	s.mu.Unlock()
-	items, err := s.list(ctx, "tools/list", "tools", first)
+	items, pages, err := s.list(ctx, "tools/list", "tools", first, known.pages)
 	if err != nil {
 		return nil, err
 	}
+	if known.list != nil && slices.Equal(pages, known.pages) {
+		return known.list, nil
+	}
+	list := s.toolList(items)
+	s.mu.Lock()
+	s.tools = knownTools{pages, list}
+	s.mu.Unlock()
+	return list, nil
+}
+
+// knownTools is the last list of tools, and the pages that it was made of. Most lists that are
+// asked for again are what they were, and to compare bytes is much cheaper than to read them.
+type knownTools struct {
+	pages []*page
+	list  *ToolList
+}
+
+func (s *Session) toolList(items *ItemList) *ToolList {
 	list := &ToolList{Tools: make([]RawTool, 0, len(items.Items)), TTLMs: items.TTLMs, CacheScope: items.CacheScope}
 	seen := make(map[string]struct{}, len(items.Items))
 	for _, raw := range items.Items {
@@ -46,13 +65,14 @@ func (s *Session) ListTools(ctx context.Context) (*ToolList, error) {
 		}
 		list.Tools = append(list.Tools, RawTool{Name: name, Raw: raw})
 	}
-	return list, nil
+	return list
 }
 
 // List asks for the whole list of a kind: ("resources/list", "resources") and the
 // like. Each page is bounded by Config.Timeout, all of them by Config.Limits.
 func (s *Session) List(ctx context.Context, method, key string) (*ItemList, error) {
-	return s.list(ctx, method, key, nil)
+	list, _, err := s.list(ctx, method, key, nil, nil)
+	return list, err
 }
 
 // offers tells whether the server declared a capability; one that declared nothing
@@ -62,51 +82,53 @@ func (s *Session) offers(capability string) bool {
 	return !rawjson.IsObject(declared) || rawjson.Get(declared, capability) != nil
 }
 
-func (s *Session) list(ctx context.Context, method, key string, first json.RawMessage) (*ItemList, error) {
+// list asks for page after page. first is the first one, if it came already; known are the pages
+// of the last time.
+func (s *Session) list(ctx context.Context, method, key string, first json.RawMessage, known []*page) (*ItemList, []*page, error) {
 	list := &ItemList{CacheScope: "public"}
 	seen := map[string]bool{} // a cursor that comes again leads round in a circle
 	size := 0
 	var cursor *string
-	var firstItems []byte
-	for pages := 1; ; pages++ {
+	var pages []*page
+	for {
+		n := len(pages)
 		result := first
-		if result == nil || pages > 1 {
+		if result == nil || n > 0 {
 			var err error
 			if result, err = s.Request(ctx, method, listParams(cursor)); err != nil {
-				if pages == 1 && isRPC(err, -32601) {
-					return &ItemList{CacheScope: "private"}, nil
+				if n == 0 && isRPC(err, -32601) {
+					return &ItemList{CacheScope: "private"}, nil, nil
 				}
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		size += len(result)
-		page, err := s.page(result, method, key)
-		if err != nil {
-			return nil, err
+		var p *page
+		if n < len(known) && bytes.Equal(result, known[n].raw) {
+			p = known[n]
+		} else {
+			var err error
+			if p, err = s.page(result, method, key); err != nil {
+				return nil, nil, err
+			}
 		}
-		if pages == 1 {
-			firstItems = page.items
-		} else if cursor != nil && *cursor == "" && page.cursor != nil && *page.cursor == "" && bytes.Equal(page.items, firstItems) {
-			return list, nil // this server means "no more" by "", and starts again when asked for it
+		if cursor != nil && *cursor == "" && p.cursor != nil && *p.cursor == "" && bytes.Equal(p.array, pages[0].array) {
+			return list, pages, nil // this server means "no more" by "", and starts again when asked for it
 		}
-		if err := rawjson.Elements(page.items, func(item []byte) bool {
-			list.Items = append(list.Items, item)
-			return len(list.Items) <= s.cfg.Limits.Tools
-		}); err != nil {
-			return nil, s.badList(method, "the list is damaged")
+		pages = append(pages, p)
+		list.Items = append(list.Items, p.items...)
+		list.merge(p)
+		if err := s.withinLimits(method, list, len(pages), size, p.cursor != nil); err != nil {
+			return nil, nil, err
 		}
-		list.merge(page)
-		if err := s.withinLimits(method, list, pages, size, page.cursor != nil); err != nil {
-			return nil, err
+		if p.cursor == nil {
+			return list, pages, nil
 		}
-		if page.cursor == nil {
-			return list, nil
+		if seen[*p.cursor] {
+			return nil, nil, s.badList(method, "its pages lead round in a circle: a cursor came twice")
 		}
-		if seen[*page.cursor] {
-			return nil, s.badList(method, "its pages lead round in a circle: a cursor came twice")
-		}
-		seen[*page.cursor] = true
-		cursor = page.cursor
+		seen[*p.cursor] = true
+		cursor = p.cursor
 	}
 }
 
@@ -117,16 +139,19 @@ func listParams(cursor *string) []byte {
 	return append(rawjson.AppendString([]byte(`{"cursor":`), *cursor), '}')
 }
 
+// page is one result; its slices alias it. It never changes.
 type page struct {
-	items  []byte // the raw array
+	raw    []byte // the whole result
+	array  []byte // of items
+	items  []json.RawMessage
 	cursor *string
 	ttl    *int64
 	public bool
 }
 
-// page reads one result; its slices alias it.
+// page reads one result, and of its items one more than is allowed at most.
 func (s *Session) page(result []byte, method, key string) (*page, error) {
-	p := &page{items: []byte("[]")}
+	p := &page{raw: result, array: []byte("[]")}
 	if !json.Valid(result) {
 		return nil, s.badList(method, "it is not valid JSON")
 	}
@@ -148,7 +173,13 @@ func (s *Session) page(result []byte, method, key string) (*page, error) {
 		return nil, s.badList(method, "it has no "+key)
 	}
 	if string(items) != "null" { // what Go servers make of an empty list
-		p.items = items
+		p.array = items
+	}
+	if err := rawjson.Elements(p.array, func(item []byte) bool {
+		p.items = append(p.items, item)
+		return len(p.items) <= s.cfg.Limits.Tools
+	}); err != nil {
+		return nil, s.badList(method, "the list is damaged")
 	}
 	if next != nil && string(next) != "null" {
 		cursor, ok := rawjson.String(next)

@@ -82,7 +82,7 @@ type Info struct {
 
 // ToolList is a whole list, page after page. Tools are raw definitions, byte for
 // byte, in the server's order; entries that are no object with a string name are
-// dropped and counted.
+// dropped and counted. A list that is what it was the last time is the same one; it never changes.
 type ToolList struct {
 	Tools      []RawTool
 	Dropped    int // no object, or no string name
@@ -167,6 +167,7 @@ type Session struct {
 	lost     *fault.Error                  // why there will be no more requests
 	over     bool                          // the transport has said that the connection is over
 	first    json.RawMessage               // the first page of tools that the handshake has fetched
+	tools    knownTools
 
 	listening          atomic.Bool
 	unheard            atomic.Bool // the listen request broke: changes may have been missed
