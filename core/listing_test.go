@@ -108,7 +108,9 @@ func TestRefresh(t *testing.T) {
 // made of it; only its time is new. One that differs tells of the tools that do.
 func TestListThatIsTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		described := func(text string) string { return `{"name":"b","description":"` + text + `","inputSchema":{"type":"object"}}` }
+		described := func(text string) string {
+			return `{"name":"b","description":"` + text + `","inputSchema":{"type":"object"}}`
+		}
 		s := mcptest.NewMemory(mcptest.Script{Tools: []string{mcptest.Tool("a"), described("old"), mcptest.Tool("c")}, PageSize: 2})
 		r := newRig(t, servers{"s": s}, map[string]any{})
 		r.must(VerbConnect, `{"startupTimeoutMs":0}`)

@@ -5,7 +5,9 @@ package rawjson
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"math/bits"
 
 	"github.com/goccy/go-json"
 )
@@ -132,9 +134,22 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// str gives the index behind the string that begins at i.
+// str gives the index behind the string that begins at i. Eight bytes are looked at in one step.
 func str(b []byte, i int) int {
-	for i++; i < len(b); i++ {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for i++; i+8 <= len(b); {
+		quote, slash := binary.LittleEndian.Uint64(b[i:])^ones*'"', binary.LittleEndian.Uint64(b[i:])^ones*'\\'
+		m := ((quote-ones)&^quote | (slash-ones)&^slash) & highs // the lowest marked byte is one of the two
+		if m == 0 {
+			i += 8
+			continue
+		}
+		if i += bits.TrailingZeros64(m) >> 3; b[i] == '"' {
+			return i + 1
+		}
+		i += 2
+	}
+	for ; i < len(b); i++ {
 		switch b[i] {
 		case '\\':
 			i++

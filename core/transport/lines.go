@@ -31,6 +31,7 @@ type lines struct {
 	buf              []byte
 	start, seen, end int       // the current line is buf[start:end]; buf[start:seen] holds no newline
 	ended            bool      // what is looked at now may be half a line
+	grown            int       // what the last large message needed
 	over             *overlong // set while the rest of an over-long line is skipped
 	msg              Message   // reused: its address goes through an interface, so it lives on the heap
 
@@ -95,6 +96,7 @@ func (l *lines) makeRoom() {
 	}
 	switch small := l.startSize(); {
 	case len(l.buf) > keepBuffer && len(rest) < small/2:
+		l.grown = len(l.buf)
 		l.swap(make([]byte, small), rest)
 	case len(rest) == 0:
 	case l.end < len(l.buf):
@@ -102,7 +104,11 @@ func (l *lines) makeRoom() {
 	case l.start > 0:
 		copy(l.buf, rest)
 	default:
-		l.swap(larger(min(2*len(l.buf), l.limit+1)), rest)
+		n := 2 * len(l.buf)
+		if n > keepBuffer { // it is large, and then most likely as large as the last one
+			n = max(n, l.grown)
+		}
+		l.swap(larger(min(n, l.limit+1)), rest)
 	}
 	l.start, l.seen, l.end = 0, len(rest), len(rest)
 }
