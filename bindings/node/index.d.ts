@@ -965,7 +965,7 @@ export interface ToolsChangedEvent {
   added: string[]
   /** Tools that are gone, by name. */
   removed: string[]
-  /** Tools whose entry has other bytes, if only in `deferred` or `fetchedAt`. */
+  /** Tools whose entry has other bytes, if only in `deferred`; a new `fetchedAt` alone is told to nobody. */
   changed: string[]
   /** Tools whose server has become ready. */
   live: string[]
