@@ -305,7 +305,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		<-r.m.ctx.Done() // it has begun
 		r.m.Close(60_000)
 		<-first
-		if took := time.Since(start); took > 1400*time.Millisecond {
+		if took := time.Since(start); took > 5*time.Second { // the second Close would give a minute
 			t.Errorf("close took %v", took)
 		}
 		if left := processes(t, mark); len(left) != 0 {

@@ -401,7 +401,7 @@ func userFaultD1(t *testing.T) {
 	r := newProcessRig(t, map[string]mcptest.Script{
 		"good": {}, "hang": {StartDelay: time.Hour}, "exits": {ExitAtStart: mcptest.Code(1)},
 	}, map[string]any{"server missing": map[string]any{"command": "mcprt-no-such-program"}, "uncached": "background", "reconnect": "manual"})
-	a := r.must(VerbConnect, `{"startupTimeoutMs":1000}`)
+	a := r.must(VerbConnect, `{"startupTimeoutMs":3000}`)
 	if !slices.Equal(a.names("connected"), []string{"good"}) || len(a.names("tools")) != len(mcptest.DefaultTools()) {
 		t.Errorf("%.2000s", a.raw)
 	}
