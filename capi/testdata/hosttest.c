@@ -110,5 +110,5 @@ int main(int argc, char **argv) {
     printf("closed\n");
     return 0;
   }
-  for (;;) pause(); /* "killed": by the test */
+  for (;;) pause(); /* "killed" and "running": by the test */
 }
